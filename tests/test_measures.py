@@ -249,7 +249,7 @@ OUT_OF_RANGE = ["RR@-1", "RR@0", "RR(rel=0)", "P@1.5"]
 @pytest.mark.parametrize(
     ("text", "error", "message"),
     [
-        *((text, NotationError, "write it like nDCG@10|did you mean 'nDCG") for text in MALFORMED),
+        *((text, NotationError, "write it like nDCG@10|did you mean '(nDCG|RR)") for text in MALFORMED),
         *((text, NotationError, "whole number from 1") for text in OUT_OF_RANGE),
         ("R", NotationError, "R needs a cutoff, e.g. R@10"),
         ("IPrec", NotationError, "IPrec needs a recall, e.g. IPrec@0.1"),
