@@ -110,7 +110,7 @@ def drawn_points(points: "Iterable[Point]", path: Path) -> "Iterator[Point]":
     for point in points:
         if point.result:
             curves.setdefault(point.dataset, []).append(point)
-            list(_saved(_training(curves), path))
+            list(_written(_training(curves), path))
         yield point
 
 
@@ -228,9 +228,13 @@ def _plain_ticks(axes: "Axes") -> None:
 def _saved(drawing: Drawing, path: Path) -> Iterator[Path]:
     """Write a figure in every format, without the time or the version of the program; yield the SVG first."""
     require("figures", ["matplotlib"], "figures")
-    figure = _against(drawing)
+    yield from _written(_against(drawing), path, drawing.stamp)
+
+
+def _written(figure: "Figure", path: Path, stamp: str | None = None) -> Iterator[Path]:
+    """Write *figure* in every format; the SVG has the *stamp* as its description."""
     with _styled():
-        for form, metadata in (_TIMELESS | {"svg": {"Date": None, "Description": drawing.stamp}}).items():
+        for form, metadata in {**_TIMELESS, "svg": {"Date": None, "Description": stamp}}.items():
             target = path.with_name(f"{path.name}.{form}")
             with atomic.atomic_path(target) as draft:
                 figure.savefig(draft, format=form, metadata=metadata)

@@ -31,20 +31,20 @@ FILE = "elsewhere.toml"
 _FIGURE = re.compile(r"[\d.,\u2014-]+")
 
 
-class _Table(Strict):
+class _Table(Strict, frozen=True):
     file: str
     columns: dict[str, str]
     rows: dict[str, str]
 
 
-class _Picture(Strict):
+class _Picture(Strict, frozen=True):
     file: str
     cost: Literal["index", "speed"]
     dataset: str
     systems: list[str]
 
 
-class _Elsewhere(Strict):
+class _Elsewhere(Strict, frozen=True):
     table: tuple[_Table, ...] = ()
     picture: tuple[_Picture, ...] = ()
 
