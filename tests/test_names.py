@@ -1,6 +1,7 @@
 """Names that users give to systems: every printed name can be typed back in every command."""
 
 import json
+import shlex
 
 import fruit
 import pytest
@@ -10,10 +11,12 @@ import lexbench
 from lexbench.analysis.compare.result_choice import select
 from lexbench.analysis.stored_results import definition, stored_results
 from lexbench.cli import code
-from lexbench.errors import NotationError
+from lexbench.errors import CommandError, NotationError
 from lexbench.notation import split_name
 from lexbench.report import leaderboard
 from lexbench.results import SystemResults, file_name, files_of, load
+from lexbench.retrievers.bm25 import BM25
+from lexbench.runner import jobs
 from lexbench.storage.store import Store
 
 NAMES = {
@@ -164,3 +167,54 @@ def test_a_name_is_in_results_tables_and_pages(store, tmp_path, capsys):
     assert "-r 'flat = bm25(b=0.0)'" in pages[tmp_path / "board" / "reproduce.sh"]
 
     assert "'flat' is the name of bm25(b=0.0) and of bm25(b=0.9)" in ended(capsys, 2, *words, "-r", "flat = bm25(b=0.9)").err
+
+
+@pytest.mark.usefixtures("bread_suite", "store")
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ("-r 'x = bm25(k1=1)' -r 'x = bm25(k1=2)'", "two systems are called 'x': bm25(k1=1) and bm25(k1=2); name one"),
+        ("-r 'flat = bm25(b=0.9)' -r bm25", "'flat' is the name of bm25(b=0.0) and of bm25(b=0.9); rename one of them"),
+        ("-r 'a = bm25(b=0.1)' -r bm25 --seeds 'flat = a, bm25'", "'flat' is the name of bm25(b=0.0) and of flat; rename"),
+        (
+            "-r bm25 -r 'a = bm25(b=0.1)' --seeds 'bm25 = a, bm25'",
+            "--seeds bm25: a system of this run has this name; give another",
+        ),
+        ("-r bm25 -r 'a = bm25(b=0.1)' --seeds 'x = bm25, bm25()'", "--seeds x: bm25 is given twice; name each seed once"),
+        (
+            "-r bm25 -r 'a = bm25(b=0.1)' --seeds 'x = a, bm25' --seeds 'y = bm25, a'",
+            "--seeds y: bm25 is given twice; name each seed once",
+        ),
+        ("-r 'bad = bm25(b=0.3)' -r bm25", "bad.json: "),  # a damaged file of results
+    ],
+)
+def test_names_that_clash_are_refused_before_any_work(tmp_path, capsys, monkeypatch, words, said):
+    """A name of two systems costs no work: of the command, of a group of seeds, and of results that the folder has."""
+    folder = tmp_path / "board"
+    ended(capsys, 0, "run", "suite", "bread", "-d", "bread/test", "-r", "flat = bm25(b=0.0)", "--results", str(folder))
+    (file,) = files_of(folder)
+    file.with_name("bad.json").write_text("{")
+    before = {path.name: path.read_bytes() for path in files_of(folder)}
+    monkeypatch.setattr(jobs, "run", lambda *_, **__: pytest.fail("work has begun"))
+    assert code(["run", "suite", "bread", "-d", "bread/test", *shlex.split(words), "--results", str(folder)]) in (1, 2)
+
+    assert said in capsys.readouterr().err.replace("\n", " ")
+    assert {path.name: path.read_bytes() for path in files_of(folder)} == before
+
+
+@pytest.mark.usefixtures("store")
+def test_systems_of_a_program_whose_names_clash_are_refused_before_any_work(monkeypatch):
+    """Two objects of one class have one name."""
+    monkeypatch.setattr(jobs, "run", lambda *_, **__: pytest.fail("work has begun"))
+    with pytest.raises(CommandError, match=r"two systems are called 'BM25': an object and an object; name one"):
+        lexbench.run("pydoc/test", [BM25(), BM25(k1=2.0)])
+
+
+@pytest.mark.usefixtures("bread_suite", "store")
+def test_results_whose_names_clash_are_not_written_in_part(tmp_path):
+    """If a name is that of another system, `save` writes no file at all."""
+    found = lexbench.run("bread/test", {"a": "bm25", "flat": "bm25(b=0.0)"})
+    lexbench.run("bread/test", {"flat": "bm25(b=0.9)"}, results=tmp_path / "board")
+    with pytest.raises(CommandError, match=r"'flat' is the name of bm25\(b=0\.0\) and of bm25\(b=0\.9\)"):
+        found.save(tmp_path / "board")
+    assert [path.stem for path in files_of(tmp_path / "board")] == ["flat"]

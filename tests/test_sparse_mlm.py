@@ -11,10 +11,15 @@ from pathlib import Path
 import checkpoints
 import numpy as np
 import pytest
+import sparse_models
 import torch
 import transformers
 
+from lexbench.encoders.late_interaction import LateInteraction
+from lexbench.encoders.sparse_clm import SparseCLM
+from lexbench.encoders.sparse_latent import SparseLatent
 from lexbench.encoders.sparse_mlm import SparseMLM
+from lexbench.encoders.term_weights import TermWeights
 from lexbench.errors import CannotStart, CommandError, LexbenchError
 from lexbench.models.int8 import int8_works
 from lexbench.models.token_batches import cutter, tokenise
@@ -212,6 +217,28 @@ def test_weights_that_are_not_numbers_are_refused(tmp_path):
         encoder(folder).encode_document(["x"])
     with pytest.raises(LexbenchError, match=r"bfloat16 gives weights that are not numbers; try dtype=float32"):
         encoder(folder, dtype="bfloat16").encode_query(["x"])
+
+
+OTHERS = {  # a model of each other kind, and one of its tensors
+    SparseCLM: (checkpoints.causal_lm, "model.norm.weight"),
+    SparseLatent: (sparse_models.slideon, "sae.encoder.bias"),
+    LateInteraction: (checkpoints.colbert, "linear.weight"),
+    TermWeights: (checkpoints.uni_coil, "tok_proj.bias"),
+}
+
+
+@pytest.mark.parametrize("kind", OTHERS, ids=lambda kind: kind.__name__)
+def test_other_models_refuse_them_too(tmp_path, kind):
+    """Every kind of model looks at what it computes."""
+    write, name = OTHERS[kind]
+    folder = Path(write(tmp_path / "broken"))
+    checkpoints.rewrite(folder, lambda state: state | {name: torch.full_like(state[name], torch.nan)})
+    settings = {"query_length": 32, "document_length": 32, "device": "cpu"}
+    settings |= {TermWeights: {"expansion_length": 4}, LateInteraction: {"mask_queries_to": 8}}.get(kind, {})
+
+    for encode in ("encode_document", "encode_query"):
+        with pytest.raises(LexbenchError, match=r"gives weights that are not numbers; its weights are damaged"):
+            getattr(kind(str(folder), **settings), encode)(["x"])
 
 
 REFUSED = {

@@ -53,6 +53,7 @@ def test_both_parts_are_those_of_two_encoders(folder):
         terms, means = both.part(found, "terms"), both.part(found, "means")
         np.testing.assert_array_equal(terms.toarray(), getattr(alone, name)(TEXTS).toarray())
         np.testing.assert_allclose(means, getattr(dense, name)(TEXTS), atol=1e-6)
+    assert both.encode_query([]).shape == (0, both.encode_query(["x"]).shape[1])
     assert alone.identity() == both.identity()
 
 

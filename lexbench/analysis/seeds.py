@@ -54,6 +54,21 @@ def check_members(members: Sequence[str], systems: Sequence[tuple[str, str]]) ->
     return found
 
 
+def check_groups(groups: Mapping[str, Sequence[str]], systems: Sequence[tuple[str, str]]) -> None:
+    """Raise CommandError if *groups* of seeds cannot be shown as one system each; *systems* are pairs of name and expression.
+
+    A group cannot have a system twice, share one with another group, or have the name of a system.
+    """
+    seen: set[str] = set()
+    for group, members in groups.items():
+        for name in check_members(members, systems):
+            if name in seen:
+                raise CommandError(f"--seeds {group}: {name} is given twice; name each seed once")
+            seen.add(name)
+        if group in (name for name, _ in systems):
+            raise CommandError(f"--seeds {group}: a system of this run has this name; give another")
+
+
 def merge_seeds(results: Results, groups: Mapping[str, Sequence[str]]) -> Results:
     """Return *results* with the members of each group as one result per dataset, in the place of the first member.
 

@@ -7,7 +7,7 @@ tokenising it, so a system is as fast as its search. Documents are encoded as by
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -72,17 +72,16 @@ class InferenceFree(SparseMLM):
 
     def notes(self) -> list[str]:
         """Return the notes of `Transformer`, and one that no model runs for queries."""
-        known = int(np.count_nonzero(self._table()))
+        known = int(np.count_nonzero(self._lookup[1]))
         looked_up = f"queries are looked up in a table of {known:,} weighted tokens; no model runs for them"
         unused = "; so they have no terms of the text head" if self.query_text_terms else ""
         return [*super().notes(), looked_up + unused]
 
     def encode_query(self, texts: Sequence[str]) -> sparse.csr_array:
         """Return the vectors (texts, terms) of queries: the weight of each of their tokens, once. No text term has a weight."""
-        weights = self._table()
-        width = max(len(weights), self._vocabulary())
+        tokenizer, weights, width = self._lookup
         prompted = [self.asked_prompt + text for text in texts]
-        encodings = _tokenizer(self._files()[1], self.query_length).encode_batch_fast(prompted, add_special_tokens=False)
+        encodings = tokenizer.encode_batch_fast(prompted, add_special_tokens=False)
         rows = [np.unique(np.array(encoding.ids, np.int32)) for encoding in encodings]
         kept = [ids[weights[ids] > 0] for ids in rows]
         offsets = np.concatenate([[0], np.cumsum([len(ids) for ids in kept])]).astype(np.int32)
@@ -98,17 +97,18 @@ class InferenceFree(SparseMLM):
     def _files(self) -> tuple[Path, Path]:
         """Return the files of the table and of the tokenizer of queries."""
         folder = fetch(self.model, self.revision)
-        return Path(self.query_weights).expanduser() if self.query_weights else _table_file(folder), tokenizer_file(folder)
+        table = Path(self.query_weights).expanduser() if self.query_weights else _table_file(folder)
+        if not table.is_file():
+            raise MissingData(f"{table}: there is no such file of weights for queries")
+        return table, tokenizer_file(folder)
 
-    def _table(self) -> NDArray[np.float32]:
-        return _read_table(*self._files())
-
-
-@lru_cache(maxsize=4)
-def _tokenizer(path: Path, length: int) -> "Tokenizer":
-    tokenizer = load_tokenizer(path)
-    tokenizer.enable_truncation(length)
-    return tokenizer
+    @cached_property
+    def _lookup(self) -> "tuple[Tokenizer, NDArray[np.float32], int]":
+        """The tokenizer of queries, the weight of each token, and the width of vectors. Reading files would cost each query."""
+        table, path = self._files()
+        tokenizer, weights = load_tokenizer(path), _read_table(table, path)
+        tokenizer.enable_truncation(self.query_length)
+        return tokenizer, weights, max(len(weights), self._vocabulary())
 
 
 # ---- tables of query weights ----------------------------------------------------------------------------------------------
@@ -168,15 +168,8 @@ def load_tokenizer(path: Path) -> "Tokenizer":
 def _read_table(path: Path, tokenizer: Path) -> NDArray[np.float32]:
     """Return the weight of each token (vocabulary,), in the order of token ids; tokens missing in a JSON file have 0.
 
-    Raises MissingData if there is no file, InvalidFile if it is no table of weights from 0 up.
+    Raises InvalidFile if it is no table of weights from 0 up.
     """
-    if not path.is_file():
-        raise MissingData(f"{path}: there is no such file of weights for queries")
-    return _read(path, tokenizer, (path.stat().st_mtime_ns, tokenizer.stat().st_mtime_ns))
-
-
-@lru_cache(maxsize=4)
-def _read(path: Path, tokenizer: Path, _modified: tuple[int, int]) -> NDArray[np.float32]:
     weights = _from_tensor(path) if path.suffix == ".safetensors" else _from_json(path, tokenizer)
     if not (np.isfinite(weights).all() and (weights >= 0).all()):
         raise InvalidFile(f"{path}: a weight of a token is negative or no number")

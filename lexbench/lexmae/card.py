@@ -110,7 +110,7 @@ _USE = """\
 FOLDER is the folder of this file. In lexbench, which reads in config.json how to encode:
 
 ```sh
-lexbench run suite pydoc -r 'sparse_mlm(model="FOLDER")@impact'
+lexbench run suite pydoc -r '{encoder}(model="FOLDER")@impact'
 ```
 
 A document is read {document}. The weight of a word piece comes from its largest logit over all positions of a text
@@ -130,6 +130,10 @@ _COLLECTION_IDF = """
 
 Search multiplies each query weight by the inverse document frequency of its word piece in the searched collection, to the power
 of {power:g} (*collection idf*). The paper's model does not."""
+_TABLE = """
+
+It encodes documents. A query has no model: the weight of each of its word pieces, counted once, comes from the table in
+idf.json, which was trained with the model."""
 _IMITATES = """
 
 Its predictions imitate those of {model}, text by text{means}. The paper's model is pretrained and
@@ -179,6 +183,11 @@ def has_text_head(recipe: Recipe, what: What) -> bool:
     return recipe.text_head is not None and (what.startswith("stage") or (what == "imitated" and not recipe.stage(1)))
 
 
+def _has_table(recipe: Recipe, what: What) -> bool:
+    """Return whether a table encodes the queries of the model *what*."""
+    return what == "imitated" and recipe.ranking is not None and bool(recipe.ranking.queries)
+
+
 def _json(value: Any) -> str:
     return json.dumps(value, indent=2, ensure_ascii=False) + "\n"
 
@@ -189,7 +198,11 @@ def text(recipe: Recipe, what: What, facts: TrainingFacts) -> str:
     sections = [
         _front(recipe, what, facts),
         _about(recipe, what),
-        _USE.format(document=_DOCUMENT[encoding.titles], positions=_POOLED[encoding.positions]),
+        _USE.format(
+            encoder="inference_free" if _has_table(recipe, what) else "sparse_mlm",
+            document=_DOCUMENT[encoding.titles],
+            positions=_POOLED[encoding.positions],
+        ),
         _data(recipe, facts),
         f"## Recipe\n\n```toml\n{toml(msgspec.to_builtins(recipe))}```",
         _training(recipe, facts),
@@ -229,7 +242,9 @@ def _about(recipe: Recipe, what: What) -> str:
     imitates = _imitates(recipe, recipe.imitation) if recipe.imitation and what != "pretrained" else ""
     kept = {"document_terms": recipe.encoding.text_terms, "query_terms": recipe.encoding.query_text_terms}
     head = _TEXT_HEAD.format(**kept) if has_text_head(recipe, what) else ""
-    return f"# {_shown(recipe.name)}\n\n{described}" + _ABOUT.format(what=_WHAT[what]) + imitates + exact_terms + head + idf
+    table = _TABLE if _has_table(recipe, what) else ""
+    about = (_ABOUT.format(what=_WHAT[what]), table, imitates, exact_terms, head, idf)
+    return f"# {_shown(recipe.name)}\n\n{described}{''.join(about)}"
 
 
 def _imitates(recipe: Recipe, settings: Imitation) -> str:

@@ -13,6 +13,7 @@ from typing import Any
 from lexbench.errors import CommandError, InvalidFile
 from lexbench.models.checkpoint import (
     ABOUT,
+    IDF,
     Module,
     folder_reader,
     module_kinds,
@@ -93,7 +94,8 @@ def expression_of_folder(folder: Path) -> str:  # noqa: PLR0911 - one for each k
     by_model2vec = not kinds and (config.get("model_type") == "model2vec" or _MODEL2VEC in config)
     if by_model2vec or (kinds[:1] == [_STATIC] and set(kinds[1:]) <= {"Normalize", "Dropout"}):
         return f"static_embedding(model={model})"
-    if "Router" in kinds and not {"SpladePooling", "SparseStaticEmbedding"}.isdisjoint(module_kinds(folder)):
+    is_router = "Router" in kinds and not {"SpladePooling", "SparseStaticEmbedding"}.isdisjoint(module_kinds(folder))
+    if is_router or (not kinds and (folder / IDF).is_file()):
         return f"inference_free(model={model}){on_impact}"
     if _AUTOENCODER in kinds:
         return f"sparse_latent(model={model})@impact"

@@ -79,7 +79,7 @@ class Drawing(NamedTuple):
 def write(results: Sequence[Result], folder: Path) -> Iterator[Path]:
     """Write each figure that *results* have data for into *folder*, as SVG, PDF and PNG. Yields every path."""
     for drawing in _drawings(results):
-        yield from _saved(drawing, folder / drawing.file)
+        yield from _saved(_against(drawing), folder / drawing.file, drawing.stamp)
 
 
 def _drawings(results: Sequence[Result]) -> Iterator[Drawing]:
@@ -100,7 +100,8 @@ def write_curve(points: Sequence[tuple[float, float, str]], title: str, labels: 
     best = frontier([(x, y) for x, y, _ in points], lower_is_better=True)
     drawn = tuple(PlotPoint(system=at, x=x, y=y, frontier=at in best) for at, (x, y, _) in enumerate(points))
     plot = Plot(title=title, x=labels[0], y=labels[1], lower_is_better=True, points=drawn, name="curve")
-    yield from _saved(Drawing(plot, [name for _, _, name in points], [0] * len(points), title, path.name), path)
+    drawing = Drawing(plot, [name for _, _, name in points], [0] * len(points), title, path.name)
+    yield from _saved(_against(drawing), path, drawing.stamp)
 
 
 def drawn_points(points: "Iterable[Point]", path: Path) -> "Iterator[Point]":
@@ -110,7 +111,7 @@ def drawn_points(points: "Iterable[Point]", path: Path) -> "Iterator[Point]":
     for point in points:
         if point.result:
             curves.setdefault(point.dataset, []).append(point)
-            list(_written(_training(curves), path))
+            list(_saved(_training(curves), path))
         yield point
 
 
@@ -160,8 +161,10 @@ def picture(results: Results, cost: str, dataset: str | None, known: Path | None
     for drawing in _drawings(list(results.select(datasets=[name]))):
         if drawing.plot.name.startswith(cost):
             text = known.read_text(encoding="utf-8") if known else ""
+            if drawing.stamp in text:
+                return Picture(text)
             with TemporaryDirectory() as folder:
-                return Picture(text if drawing.stamp in text else next(_saved(drawing, Path(folder) / "x")).read_text("utf-8"))
+                return Picture(next(_saved(_against(drawing), Path(folder) / "x", drawing.stamp)).read_text("utf-8"))
     raise CannotStart(next((line for line in missing(results) if cost in line), f"no two results on {name} have a {cost}"))
 
 
@@ -225,16 +228,10 @@ def _plain_ticks(axes: "Axes") -> None:
     axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.10g}"))
 
 
-def _saved(drawing: Drawing, path: Path) -> Iterator[Path]:
-    """Write a figure in every format, without the time or the version of the program; yield the SVG first."""
-    require("figures", ["matplotlib"], "figures")
-    yield from _written(_against(drawing), path, drawing.stamp)
-
-
-def _written(figure: "Figure", path: Path, stamp: str | None = None) -> Iterator[Path]:
-    """Write *figure* in every format; the SVG has the *stamp* as its description."""
+def _saved(figure: "Figure", path: Path, stamp: str = "") -> Iterator[Path]:
+    """Write a figure in every format, without time and version of the program; yield the SVG, with its *stamp*, first."""
     with _styled():
-        for form, metadata in {**_TIMELESS, "svg": {"Date": None, "Description": stamp}}.items():
+        for form, metadata in {**_TIMELESS, "svg": {"Date": None, "Description": stamp or None}}.items():
             target = path.with_name(f"{path.name}.{form}")
             with atomic.atomic_path(target) as draft:
                 figure.savefig(draft, format=form, metadata=metadata)
@@ -244,6 +241,7 @@ def _written(figure: "Figure", path: Path, stamp: str | None = None) -> Iterator
 @contextmanager
 def _styled() -> Iterator[None]:
     """Use our style instead of the user's matplotlibrc. Characters that the font lacks become boxes, without warnings."""
+    require("figures", ["matplotlib"], "figures")
     import warnings
 
     import matplotlib as mpl

@@ -9,6 +9,7 @@ positions of the maxima are kept, and in the backward pass the gradient of a wor
 """
 
 from collections.abc import Callable, Iterator, Mapping
+from operator import itemgetter
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -21,7 +22,9 @@ from transformers.utils import logging as transformers_logging
 from lexbench.models import added_terms
 from lexbench.models.added_terms import AddedTerms, ExactTerms, TextHead
 from lexbench.models.architectures import body_and_transform
+from lexbench.models.checkpoint import IDF
 from lexbench.models.loading import load_model, load_tokenizer
+from lexbench.storage import atomic
 
 _TOGETHER = {"cpu": 2048, "cuda": 8192}  # tokens, padding included, of texts of similar length that are computed at a time
 _SILENT = -1e4  # below every logit, and representable in half precision
@@ -58,8 +61,11 @@ class LexiconEncoder(nn.Module):
     """A masked-language model as an encoder of texts into weights of words: paper, Eq. 8.
 
     With *exact_terms* a text's own word pieces have weights beside the predicted ones, unlike in the paper's model. The
-    *text_head*, if any, is only kept here, for `save`: it is trained when everything else is finished.
+    *text_head*, if any, is only kept here, for `save`: it is trained when everything else is finished. So is *query_table*
+    (vocabulary,), the weight of each word piece in queries of a model that encodes only documents.
     """
+
+    query_table: Tensor | None = None
 
     def __init__(self, language_model: Any, exact_terms: ExactTerms | None = None, text_head: TextHead | None = None) -> None:
         super().__init__()
@@ -137,6 +143,10 @@ def save(encoder: LexiconEncoder, tokenizer: Any, folder: Path) -> None:
     encoder.language_model.save_pretrained(folder)
     tokenizer.save_pretrained(folder)
     added_terms.write(AddedTerms(encoder.exact_terms, encoder.text_head), folder)
+    if encoder.query_table is not None:
+        weights = encoder.query_table.tolist()
+        pieces = sorted(tokenizer.get_vocab().items(), key=itemgetter(1))
+        atomic.write_json(folder / IDF, {piece: round(weights[number], 4) for piece, number in pieces})
     for path in folder.glob("*.safetensors"):  # safetensors makes files that only their owner can read
         path.chmod((folder / "config.json").stat().st_mode)
 

@@ -26,6 +26,7 @@ Names: TypeAlias = Annotated[tuple[str, ...], Meta(min_length=1)]
 
 STAGES = (1, 2, 3)
 GROUP = 8  # texts of a batch of [ranking] per example: one, and neighbours of it
+ASKED = 2  # queries near each neighbour, if a table encodes queries
 MODELS: Mapping[str, str] = {  # what a recipe makes, in training order: a model, which names its folder, and its section
     "start": "start",
     "pretrained": "pretrain",
@@ -135,6 +136,14 @@ class Ranking(Strict, frozen=True, kw_only=True):
     texts: Positive = 60_000  # that batches draw from
     imitated: tuple[Weight, ...] = ()  # of the imitated model's scores in the ranking of a text; the dense model's count 1
     distance: tuple[Weight, ...] = ()  # of a text's distance to the imitated predictions; the ranking counts 1
+    # Corpora of imitation whose texts are queries. A table of trained weights encodes them instead of the model, and they rank
+    # the texts of the other corpora, see `lexbench.lexmae.training.query_table`. (): the model encodes all texts in both roles.
+    queries: tuple[str, ...] = ()
+
+    @property
+    def group(self) -> int:
+        """Texts of a batch per example."""
+        return GROUP + (GROUP - 1) * ASKED if self.queries else GROUP
 
 
 class Stage(Fitting, frozen=True, kw_only=True):
@@ -277,6 +286,25 @@ def _imitation_errors(recipe: Recipe) -> Iterator[str]:
     for setting, values in {"imitation.shares": imitation.shares, **weights}.items():
         if len(values) not in (0, count := len(imitation.corpora)):
             yield f"Expected {count} numbers, one for each of `imitation.corpora` - at `$.{setting}`"
+    if ranking and ranking.queries:
+        yield from _table_errors(recipe, imitation, ranking)
+
+
+def _table_errors(recipe: Recipe, imitation: Imitation, ranking: Ranking) -> Iterator[str]:
+    """Yield the errors of a recipe whose queries are looked up in a table: settings that this training cannot obey."""
+    for name in ranking.queries:
+        if name not in imitation.corpora:
+            yield f"Expected some of `imitation.corpora`, and {name} is none - at `$.ranking.queries`"
+    if set(ranking.queries) >= set(imitation.corpora):
+        yield "Names all of `imitation.corpora`, so there are no documents - at `$.ranking.queries`"
+    without = {
+        "text_head": recipe.text_head is not None,
+        "imitation.keep_means": imitation.keep_means > 0,
+        "imitation.states": imitation.states > 0,
+        **{f"stage{number}": recipe.stage(number) is not None for number in STAGES},
+    }
+    for setting in [setting for setting, given in without.items() if given]:
+        yield f"Not possible with [ranking] queries, which a table encodes; leave it out, or give 0 - at `$.{setting}`"
 
 
 def _stage_errors(stage: Stage, number: int, recipe: Recipe) -> Iterator[str]:

@@ -16,6 +16,7 @@ from lexbench.lexmae import recipe as recipes
 from lexbench.lexmae.recipe.settings import Recipe
 from lexbench.lexmae.training import plan
 from lexbench.lexmae.training.plan import Task
+from lexbench.models.stated_settings import expression_of_folder
 
 STEPS = ("pretrain", "imitate", "mine", "finetune", "all")
 
@@ -125,5 +126,4 @@ def _next_command(recipe: Recipe, last: Task, name: str, options: list[str]) -> 
         return " ".join(
             ["lexbench train", task.kind, recipe_name, *([f"--stage {task.stage}"] if task.stage else []), *options]
         )
-    model = dumps(str(recipe.folder(last.model)))
-    return f"lexbench run suite pydoc -r {quote(f'sparse_mlm(model={model})@impact')}"
+    return f"lexbench run suite pydoc -r {quote(expression_of_folder(recipe.folder(last.model)))}"

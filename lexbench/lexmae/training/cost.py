@@ -23,6 +23,7 @@ from lexbench.lexmae.recipe.settings import GROUP, Fitting, Imitation, Pretrain,
 from lexbench.lexmae.training import processes, trainer
 from lexbench.lexmae.training.finetune import FineTuner
 from lexbench.lexmae.training.imitation import Imitator
+from lexbench.lexmae.training.query_table import TableRanker
 from lexbench.models.checkpoint import fetch_model, transformer_folder
 from lexbench.models.loading import load_config
 
@@ -147,7 +148,10 @@ def _learner(recipe: Recipe, fitting: Fitting, examples: int) -> tuple[Learner, 
     length = fitting.length or length
     if recipe.ranking is None:
         return Imitator(encoder, imitated, fitting, of_states=of_states), dict(_texts(recipe, examples, length))
-    count = examples * GROUP
+    count, idf = examples * recipe.ranking.group, torch.ones(vocabulary)
     ranked = {"vectors": torch.rand(count, 8), "weights": torch.ones(count, 2), "numbers": torch.arange(count)}
-    learner = Imitator(encoder, imitated, fitting, torch.ones(vocabulary), of_states)
+    if not recipe.ranking.queries:
+        return Imitator(encoder, imitated, fitting, idf, of_states), {**_texts(recipe, count, length), **ranked}
+    ranked["queries"] = torch.arange(count) >= examples * (GROUP - 1)
+    learner = TableRanker(encoder, imitated, fitting, idf, whole_counts=False)
     return learner, {**_texts(recipe, count, length), **ranked}

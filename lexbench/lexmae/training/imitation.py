@@ -26,7 +26,7 @@ from lexbench.lexmae.model import heads, start
 from lexbench.lexmae.model.encoder import Learner, LexiconEncoder, Texts, load_encoder, max_pool
 from lexbench.lexmae.model.whole_batch import gathered, texts_in_pieces
 from lexbench.lexmae.recipe.settings import Imitation, Recipe
-from lexbench.lexmae.training import processes, publishing, ranking, text_head, trainer
+from lexbench.lexmae.training import processes, publishing, query_table, ranking, text_head, trainer
 from lexbench.lexmae.training.publishing import TrainedModel
 from lexbench.models.added_terms import means
 from lexbench.models.checkpoint import fetch_model, transformer_folder
@@ -59,10 +59,22 @@ def train(recipe: Recipe, state: Path, graph: Graph) -> TrainedModel:
     if recipe.ranking:
         drawn = _Texts(texts.corpora, settings, recipe.seed, recipe.ranking.texts)
         rows = drawn.rows()
-        groups = ranking.Groups(rows, drawn.sources, reader, recipe.ranking, recipe.hardware, progress)
-        idf = start.inverse_document_frequencies(texts.corpora, len(encoder.embeddings)) ** ranking.QUERY_IDF
-        learner = Imitator(encoder, imitated, settings, idf, of_states, whole_counts=recipe.encoding.query_counts == "whole")
-        fitted = trainer.fit(learner, Draws(groups.example, len(rows), fit.draws, recipe.seed), groups.tensors, fit, progress)
+        idf = start.inverse_document_frequencies(texts.corpora, len(encoder.embeddings))
+        whole = recipe.encoding.query_counts == "whole"
+        given = (rows, drawn.sources, reader, recipe.ranking, recipe.hardware, progress)
+        if recipe.ranking.queries:
+            asking = [number for number, name in enumerate(settings.corpora) if name in recipe.ranking.queries]
+            is_query = np.isin(drawn.sources, asking)
+            groups: ranking.Groups = query_table.QueryGroups(*given, is_query)
+            learner: Learner = query_table.TableRanker(encoder, imitated, settings, idf, whole_counts=whole)
+        else:
+            groups = ranking.Groups(*given)
+            learner = Imitator(encoder, imitated, settings, idf**ranking.QUERY_IDF, of_states, whole_counts=whole)
+        fitted = trainer.fit(
+            learner, Draws(groups.example, groups.seeds, fit.draws, recipe.seed), groups.tensors, fit, progress
+        )
+        if isinstance(learner, query_table.TableRanker):
+            encoder.query_table = learner.table.detach().cpu()
     else:
         learner = Imitator(encoder, imitated, settings, of_states=of_states)
         fitted = trainer.fit(learner, Draws(texts.example, len(texts), fit.draws, recipe.seed), reader.tensors, fit, progress)
@@ -190,8 +202,9 @@ class Imitator(Learner):
             queries, documents = self._both_roles(predicted, texts)
             losses = self._losses(gathered(distances)[first])
             scores = self.scale.exp() * (gathered(queries)[first] @ gathered(documents)[first].T)
-            others = (gathered(rows)[first] for rows in (imitated, vectors, weights[:, 0]))
-            divergence = ranking.divergence(scores, *others)
+            taught, dense, shares = (gathered(rows)[first] for rows in (imitated, vectors, weights[:, 0]))
+            itself = torch.eye(len(scores), dtype=torch.bool, device=scores.device)
+            divergence = ranking.divergence(scores, taught @ taught.T, dense @ dense.T, shares, itself)
         return {**losses, "loss": divergence + losses["loss"], "ranking": divergence}
 
     def _losses(self, distances: Tensor) -> dict[str, Tensor]:

@@ -10,7 +10,7 @@ from lexbench.display.progress import Progress
 from lexbench.errors import CannotStart, CommandError, require
 from lexbench.lexmae import provenance
 from lexbench.lexmae.data import collections, negatives
-from lexbench.lexmae.recipe.settings import GROUP, MODELS, Fitting, Imitation, Pretrain, Recipe, Stage, placeholders
+from lexbench.lexmae.recipe.settings import MODELS, Fitting, Imitation, Pretrain, Recipe, Stage, placeholders
 from lexbench.models.checkpoint import fetch_model
 from lexbench.retrievers.run_file import RunFile
 from lexbench.storage.store import Store
@@ -98,7 +98,7 @@ def outline(recipe: Recipe, planned: Sequence[Task]) -> list[dict[str, Any]]:
         row: dict[str, Any] = {"part": str(task), "texts": None, "steps": None, "epochs": None}
         if fitting := task.trains(recipe):
             per_example = fitting.documents + 1 if isinstance(fitting, Stage) else 1
-            per_example *= GROUP if task.kind == "imitate" and recipe.ranking else 1
+            per_example *= recipe.ranking.group if task.kind == "imitate" and recipe.ranking else 1
             texts = fitting.steps * fitting.batch_size * per_example
             row |= {"texts": texts or None, "steps": fitting.steps or None, "epochs": fitting.epochs or None}
         if task.kind != "start":

@@ -36,8 +36,11 @@ class Groups:
         settings: Ranking,
         hardware: Hardware,
         progress: Progress,
+        is_query: NDArray[np.bool_] | None = None,
     ) -> None:
         """Take the tokens of different texts, *rows* (length,) each, and the number of each text's corpus, *corpora* (texts,).
+
+        *is_query* (texts,) tells queries from documents, if the recipe does.
 
         Raises CommandError if the dense model has other word pieces than *reader*, and CannotStart if there are no neighbours.
         """
@@ -47,16 +50,26 @@ class Groups:
         if tokenizer.get_vocab() != reader.tokenizer.get_vocab():
             raise CommandError(f"ranking.model: {settings.model} has other word pieces than the start; name another")
         self._rows, self._reader = rows, reader
+        self.is_query = np.zeros(len(rows), bool) if is_query is None else is_query
         vectors = text_head.encode(dense.to(processes.device(hardware)), reader, rows, hardware, progress)
-        self._vectors, self._neighbours = vectors.cpu(), text_head.neighbours(vectors)
+        self._vectors, self.neighbours = vectors.cpu(), self.near(vectors)
         weights = [
             np.array(given)[corpora] if given else np.ones(len(rows)) for given in (settings.imitated, settings.distance)
         ]
         self._weights = torch.from_numpy(np.stack(weights, 1)).float()  # (texts, 2)
 
+    @property
+    def seeds(self) -> int:
+        """The number of texts that groups are drawn for: of queries, if there are any."""
+        return int(self.is_query.sum()) or len(self._rows)
+
+    def near(self, vectors: Tensor) -> NDArray[np.int64]:
+        """Return the nearest neighbours of each text (texts, neighbours)."""
+        return text_head.neighbours(vectors)
+
     def example(self, index: int, rng: np.random.Generator) -> NDArray[np.int64]:
         """Return the numbers of the text *index* and of neighbours drawn from its nearest ones."""
-        return np.append(index, rng.choice(self._neighbours[index], GROUP - 1))
+        return np.append(index, rng.choice(self.neighbours[index], GROUP - 1))
 
     def tensors(self, groups: Sequence[NDArray[np.int64]]) -> dict[str, Tensor]:
         """Return the tensors of `Imitator.forward` for the different texts of *groups*."""
@@ -75,21 +88,20 @@ def first_of_each(numbers: Tensor) -> Tensor | slice:
     return torch.full_like(different, len(numbers)).scatter_reduce(0, which, places, "amin")
 
 
-def divergence(scores: Tensor, imitated: Tensor, vectors: Tensor, weights: Tensor) -> Tensor:
-    """Return the divergence of the teacher's ranking from *scores* (n, n), each text's of all texts; the mean over texts.
+def divergence(scores: Tensor, imitated: Tensor, dense: Tensor, weights: Tensor, itself: Tensor) -> Tensor:
+    """Return the divergence of the teacher's ranking from *scores* (n, texts); the mean over the n texts that rank others.
 
-    It is KL(softmax(teacher) || softmax(scores)) over the other texts of the batch. *imitated* (n, vocabulary) are the imitated
-    weights, *vectors* (n, width) those of the dense model, and *weights* (n,) multiply the imitated model's scores.
+    It is KL(softmax(teacher) || softmax(scores)) over the texts where *itself* (n, texts) is false. *imitated* and *dense* are
+    the scores of both models (n, texts); *weights* (n,) multiply those of the imitated one.
     """
-    itself = torch.eye(len(scores), dtype=torch.bool, device=scores.device)
-    dense, sparse = (_standard(other @ other.T, itself) for other in (vectors, imitated))
+    sparse, dense = _standard(imitated, itself), _standard(dense, itself)
     teacher = _SPREAD * _standard(dense + weights[:, None] * sparse, itself)
     student, target = (values.masked_fill(itself, -1e4).log_softmax(1) for values in (scores, teacher))
     return functional.kl_div(student, target, log_target=True, reduction="batchmean")
 
 
 def _standard(scores: Tensor, itself: Tensor) -> Tensor:
-    """Return *scores* (n, n) with mean 0 and standard deviation 1 in each row, and 0 where *itself* is true."""
-    others = scores.shape[1] - 1
+    """Return *scores* (n, texts) with mean 0 and standard deviation 1 in each row, and 0 where *itself* is true."""
+    others = (~itself).sum(1, keepdim=True)
     centred = (scores - scores.masked_fill(itself, 0).sum(1, keepdim=True) / others).masked_fill(itself, 0)
     return centred / (centred.square().sum(1, keepdim=True) / others).sqrt().clamp(min=1e-4)

@@ -23,7 +23,7 @@ Rows = Sequence[NDArray[np.int64]]  # tokens of texts, (length,) each
 
 _LONGEST = 128  # tokens of a text
 _BLOCK = 2048  # texts compared with all others at a time
-_NEIGHBOURS = 32  # of each text, that batches draw from
+NEIGHBOURS = 32  # of each text, that batches draw from
 _SEEDS, _DRAWN = 48, 7  # texts of a batch, and neighbours drawn for each of them
 _QUERIES = 160  # texts of a batch that the others are ranked for
 _SHARPNESS = 20.0  # of cosines in the softmax, as in the training of sentence-transformers
@@ -117,13 +117,18 @@ def _ratio(head: TextHead, texts: Tensor, kept: tuple[int, int]) -> Tensor:
     return ratio
 
 
-def neighbours(texts: Tensor) -> NDArray[np.int64]:
-    """Return the positions of the nearest neighbours of each text (texts, neighbours), itself left out."""
-    blocks = []
+def neighbours(texts: Tensor, others: Tensor | None = None) -> NDArray[np.int64]:
+    """Return the positions of the nearest neighbours of each text among *others* (texts, neighbours).
+
+    Without *others* they are among *texts*, and no text is its own neighbour.
+    """
+    blocks, among = [], texts if others is None else others
+    most = min(NEIGHBOURS, len(among) - (others is None))
     for start in range(0, len(texts), _BLOCK):
-        cosines = texts[start : start + _BLOCK] @ texts.T
-        cosines.diagonal(start).fill_(-1.0)
-        blocks.append(cosines.topk(min(_NEIGHBOURS, len(texts) - 1), dim=1).indices)
+        cosines = texts[start : start + _BLOCK] @ among.T
+        if others is None:
+            cosines.diagonal(start).fill_(-1.0)
+        blocks.append(cosines.topk(most, dim=1).indices)
     return torch.cat(blocks).cpu().numpy()
 
 
