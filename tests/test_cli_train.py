@@ -86,7 +86,7 @@ def test_a_dry_run_states_the_settings_of_the_recipe(place, capsys):
         (["mine", "mine.toml", "--stage", 3], 2, "recipe tiny has no mine --stage 3; it has: pretrain, mine --stage 1"),
         (["pretrain", "mine.toml", "--set", "seed=-1"], 2, "lexbench: seed=-1: Expected `int` >= 0\n"),
         *((["pretrain", "mine.toml", "--set", f"pretrain.steps={value}"], 2, "steps") for value in IMPOSSIBLE),
-        (["all", "msmarko"], 3, "no recipe or file 'msmarko'; did you mean 'msmarco' or"),
+        (["all", "msmarko"], 3, "no recipe or file 'msmarko'; did you mean 'msmarco'"),
         (["all", "msmarco", "--set", "hardware.precision=fp32"], 3, "msmarco-passage/train/judged is not here"),
         (["all", "none.toml"], 3, "no recipe or file 'none.toml'"),
         (["all", "mine.toml", "--set", "stage1.lambda=1"], 3, "did you mean 'stage1.lambda_"),

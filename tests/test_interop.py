@@ -18,6 +18,7 @@ from lexbench.interop.formats import Target, exports, imports, mteb
 from lexbench.interop.formats.mteb import from_mteb, to_mteb
 from lexbench.interop.formats.runs import write_ranx_run
 from lexbench.results import Entry, Measurement, write_results
+from lexbench.runner.systems import system as runner_system
 from lexbench.storage.store import Store
 from lexbench.trec.qrels import Qrels, read_qrels, write_beir_qrels
 from lexbench.trec.runs import Run, read_run, strictly_decreasing, write_msmarco_run, write_run
@@ -34,7 +35,8 @@ def result(system="bm25", dataset="beir/scifact/test", means=MEANS):
     """Make a result of two queries."""
     per_query = {measure: [mean, mean] for measure, mean in means.items()}
     measured = Measurement(seconds={"build": 1.5, "search": 0.5}, started="2026-11-21T05:05:02+00:00")
-    return samples.result(system, dataset=dataset, means=means, per_query=per_query, measured=measured)
+    recipe = dict(runner_system("bm25").recipe)
+    return samples.result(system, dataset=dataset, means=means, per_query=per_query, measured=measured, recipe=recipe)
 
 
 def order(run):

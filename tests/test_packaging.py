@@ -38,7 +38,7 @@ def files(folder):
 def test_the_wheel_holds_every_module_suite_and_recipe(wheel):
     """The wheel has each file of lexbench/, of suites/ and of recipes/, its license and notices, and nothing else.
 
-    Weights take at most twelve megabytes, and the rest less than two.
+    Weights take at most twelve megabytes, and the rest less than 2.1.
     """
     names = zipfile.ZipFile(wheel).namelist()
     places = {"lexbench": "lexbench", "suites": "lexbench/_suites", "recipes": "lexbench/_recipes"}
@@ -52,7 +52,7 @@ def test_the_wheel_holds_every_module_suite_and_recipe(wheel):
     weights = sum(size for name, size in sizes.items() if name.endswith(".safetensors"))
 
     assert weights <= 12_000_000
-    assert wheel.stat().st_size - weights < 2_000_000
+    assert wheel.stat().st_size - weights < 2_100_000
 
 
 @pytest.fixture(scope="module")

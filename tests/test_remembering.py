@@ -78,10 +78,10 @@ from pathlib import Path
 from lexbench.runner import jobs
 from lexbench.runner.plan import plan_dataset
 from lexbench.storage.store import Store
-from lexbench.timing.protocol import Settings
+from lexbench.timing.protocol import TimingSettings
 from lexbench.timing.timer import Timer
 plan = plan_dataset(sys.argv[1], json.loads(sys.argv[2]), ["nDCG@10"], 10)
-timer = Timer(Settings(seconds=0.1, processes=1, offline=False))
+timer = Timer(TimingSettings(seconds=0.1, processes=1, offline=False))
 for outcome in jobs.run(plan, Store(Path("store")), timer=timer):
     assert outcome.error is None and outcome.untimed is None, (outcome.error, outcome.untimed)
     print(json.dumps([[timing.scenario, timing.flags, timing.notes] for timing in outcome.result.timings]))

@@ -104,6 +104,7 @@ def as_one(name: str, results: Sequence[Result]) -> Result:
     per_query = {measure: np.mean([result.per_query[measure] for result in results], axis=0).tolist() for measure in measures}
     means = {measure: [result.means[measure] for result in results] for measure in measures}
     known = [result.exposure for result in results if result.exposure]
+    judged: list[Any] = [result.counts.judged for result in results]
     return Result(
         system=name,
         dataset=first.dataset,
@@ -112,7 +113,11 @@ def as_one(name: str, results: Sequence[Result]) -> Result:
         means={measure: fmean(values) for measure, values in means.items()},
         query_ids=first.query_ids,
         per_query=per_query,
-        counts=msgspec.structs.replace(first.counts, missing=max(result.counts.missing for result in results)),
+        counts=msgspec.structs.replace(
+            first.counts,
+            missing=max(result.counts.missing for result in results),
+            judged=None if None in judged else fmean(judged),
+        ),
         lists=next((msgspec.structs.replace(one.lists, sha256="") for one in results if one.lists and one.unmeasured), None),
         ties=_fieldwise_means(Tie, measures, [result.ties for result in results]),
         incomplete=_fieldwise_means(Incomplete, measures, [result.incomplete for result in results]),
