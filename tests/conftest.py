@@ -19,10 +19,6 @@ settings.load_profile("lexbench")
 for _library in ("OMP", "MKL", "OPENBLAS", "RAYON"):
     os.environ.setdefault(f"{_library}_NUM_THREADS", "1")
 
-# Hundreds of processes import lexbench; without the bytecode of the first one, each would compile all of it again.
-os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
-sys.dont_write_bytecode = False
-
 from tiny import enter, install  # noqa: E402 - threads first
 
 from lexbench import contracts  # noqa: E402

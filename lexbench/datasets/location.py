@@ -151,7 +151,7 @@ def alternatives(name: str, ids: Iterable[str]) -> list[str]:
     with suppress(OSError, ValueError):  # no folder can have such a name
         if above and not Path(above).exists():
             return alternatives(above, ids)
-        beside = (one.name for one in Path(above + slash).glob("[!.]*") if one.is_dir() and one.name != "qrels")
+        beside = (one.name for one in Path(above + slash).glob("[!._]*") if one.is_dir() and one.name != "qrels")
         folders = [f"{above}{slash}{one}" for one in beside]
         folders += [above] if above.strip(".~/") else []  # results name a split of a folder FOLDER/SPLIT
     return folders if name.startswith((".", "/", "~")) else [*ids, *folders]
