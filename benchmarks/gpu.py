@@ -65,7 +65,9 @@ class Bench:
 
     def write(self) -> None:
         """Write what has been found so far."""
-        self._file.write_text(json.dumps(self.found), encoding="utf-8")
+        draft = self._file.with_suffix(".draft")  # a row may be killed while it writes
+        draft.write_text(json.dumps(self.found), encoding="utf-8")
+        draft.replace(self._file)
 
     def size(self, full: int, tiny: int) -> int:
         """Return a number of texts or the like."""
