@@ -17,7 +17,7 @@ from tiny import write as write_folder
 from lexbench.contracts import Contract, Expected, SourceFacts, contract_of
 from lexbench.datasets.corpus import write_corpus
 from lexbench.datasets.dataset import Topics, absent_documents, check, read_topics
-from lexbench.datasets.location import find_folder, find_source, status
+from lexbench.datasets.location import alternatives, find_folder, find_source, status
 from lexbench.datasets.records import document
 from lexbench.datasets.sources import ir_datasets as ir_datasets_source
 from lexbench.datasets.sources.files import Files
@@ -244,3 +244,12 @@ def test_folder_that_came_after_the_library(tmp_path, monkeypatch):
     monkeypatch.setenv("IR_DATASETS_HOME", str(tmp_path))
     line = f"ir_datasets was imported with the folder {tmp_path}, now it is /later; set IR_DATASETS_HOME before"
     assert printed(MOVED) == [line]
+
+
+def test_folders_without_data_are_not_offered(tmp_path, monkeypatch):
+    """Beside a mistyped folder, judgements and Python's bytecode are not offered; a name may begin with an underscore."""
+    monkeypatch.chdir(tmp_path)
+    for name in ("qrels", "__pycache__", ".hidden", "_data"):
+        (tmp_path / name).mkdir()
+
+    assert alternatives("./dta", []) == ["./_data"]

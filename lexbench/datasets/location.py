@@ -26,6 +26,7 @@ from lexbench.storage.reading import read_toml
 from lexbench.storage.store import RememberedPlace
 from lexbench.synonyms import nearest
 
+_NO_DATA = ("qrels", "__pycache__")  # folders that are never offered as data
 _NAMED = 5  # files in a message
 _TABLES = (".csv", ".jsonl", ".parquet", ".tsv")
 LIBRARY = "ir_datasets:"  # stands before the ids of that library
@@ -151,7 +152,7 @@ def alternatives(name: str, ids: Iterable[str]) -> list[str]:
     with suppress(OSError, ValueError):  # no folder can have such a name
         if above and not Path(above).exists():
             return alternatives(above, ids)
-        beside = (one.name for one in Path(above + slash).glob("[!._]*") if one.is_dir() and one.name != "qrels")
+        beside = (one.name for one in Path(above + slash).glob("[!.]*") if one.is_dir() and one.name not in _NO_DATA)
         folders = [f"{above}{slash}{one}" for one in beside]
         folders += [above] if above.strip(".~/") else []  # results name a split of a folder FOLDER/SPLIT
     return folders if name.startswith((".", "/", "~")) else [*ids, *folders]
