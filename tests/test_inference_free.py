@@ -96,6 +96,48 @@ def test_a_given_table_answers_in_a_run_also_beside_a_text_head(bert, bread, tmp
     assert given.encode_query(TEXTS).shape[1] == given.encode_document(TEXTS).shape[1] == vocabulary + 4
 
 
+def test_tokens_add_terms(bert, tmp_path):
+    """A token adds terms with its weight times their factors, and weights of a term are added up; a setting leaves them out."""
+    copy = shutil.copytree(bert, tmp_path / "model")
+    (copy / "idf.json").write_text(json.dumps({"query": 3.0, "sparse": 0.5, "w0": 8.0}))
+    before = encoder(copy)
+    own, key = before.encode_query(TEXTS), before.identity()
+    (copy / "query_expansions.json").write_text(json.dumps({"query": {"w0": 0.5, "sparse": 0.1}, "sparse": {"w0": 2.0}}))
+    added, without = encoder(copy), encoder(copy, query_expansion=False)
+    vectors = added.encode_query(["query sparse query", "sparse", ""])
+    rows = [vectors[[at]] for at in range(3)]
+    words = [dict(zip(map(added.token, row.indices.tolist()), row.data.tolist(), strict=True)) for row in rows]
+
+    assert words == [
+        pytest.approx({"query": 3.0, "sparse": 0.5 + 3.0 * 0.1, "w0": 3.0 * 0.5 + 0.5 * 2.0}),
+        pytest.approx({"sparse": 0.5, "w0": 1.0}),
+        {},
+    ]
+    assert (without.encode_query(TEXTS) != own).nnz == 0
+    assert without.identity() == key != added.identity()
+    assert added.index_identity() == before.index_identity()
+    assert "2 tokens add other terms" in added.notes()[-1]
+    assert "add other terms" not in without.notes()[-1]
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ('{"query": 1.0}', 'it is no table {"token": {"term": factor}}'),
+        ('{"query": {"nowhere": 1.0}}', "the token 'nowhere' is not in the vocabulary"),
+        ('{"query": {"sparse": -1.0}}', "a factor of a term is negative or no number"),
+    ],
+)
+def test_wrong_terms_to_add_are_refused(bert, tmp_path, content, message):
+    """A file that is no table of terms for this vocabulary is refused in one line."""
+    copy = shutil.copytree(bert, tmp_path / "model")
+    (copy / "idf.json").write_text(json.dumps({"query": 3.0}))
+    (copy / "query_expansions.json").write_text(content)
+    with pytest.raises(InvalidFile) as error:
+        encoder(copy).encode_query(["query"])
+    assert message in str(error.value)
+
+
 @pytest.mark.parametrize(
     ("content", "message"),
     [

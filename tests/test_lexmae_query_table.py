@@ -58,6 +58,8 @@ model = "dense"
 texts = 80
 distance = [0.1, 0.1]
 queries = ["queries"]
+expansions = 2
+expansion_weight = 0.25
 
 [hardware]
 device = "cpu"
@@ -177,14 +179,33 @@ def test_the_folder_is_searched_with_its_table(trained):
     encoder = registry.create("encoders", Call("inference_free", kwargs=tuple(settings.items())))
     table = json.loads((trained / "idf.json").read_text())
     vector = encoder.encode_query(["w3 w5 w3"]).toarray()[0]
+    added = json.loads((trained / "query_expansions.json").read_text())
 
     words = [VOCABULARY.index("w3"), VOCABULARY.index("w5")]
-    np.testing.assert_allclose(vector[words], [table["w3"], table["w5"]], rtol=1e-6)
-    assert np.count_nonzero(vector) == 2
+    expected = {"w3": table["w3"], "w5": table["w5"]}
+    for word in ("w3", "w5"):
+        for term, factor in added[word].items():
+            expected[term] = expected.get(term, 0) + table[word] * factor
+    np.testing.assert_allclose(vector, [expected.get(word, 0) for word in VOCABULARY], rtol=1e-6)
     assert len(table) == len(VOCABULARY)
     assert encoder.encode_document(["w3 w5 w3"]).toarray()[0, words].min() > 0
     assert "inference_free(model=" in (trained / "README.md").read_text()
     assert "table in\nidf.json" in (trained / "README.md").read_text()
+
+
+def test_a_word_adds_what_the_imitated_model_predicts_for_it(trained, place):
+    """Each whole word adds its two largest words beside itself, with their weights relative to its own, as the recipe says."""
+    added = json.loads((trained / "query_expansions.json").read_text())
+    settings = {"model": str(place / "imitated"), "device": "cpu", "dense_ok": True, "positions": "text", "query_length": 32}
+    settings["document_length"] = 32
+    encoder = registry.create("encoders", Call("sparse_mlm", kwargs=tuple(settings.items())))
+    weights = encoder.encode_query(["w3"]).toarray()[0]
+    word = VOCABULARY.index("w3")
+    others = [other for other in np.argsort(-weights, kind="stable").tolist() if other != word][:2]
+    factors = 0.25 * weights / weights[word]
+
+    assert set(added) == {piece for piece in VOCABULARY if piece.isalnum()}
+    assert added["w3"] == {VOCABULARY[other]: pytest.approx(factors[other], abs=1e-4) for other in others}
 
 
 @pytest.mark.parametrize(("recipe", "untimed"), [("table", set()), ("tiny", {"mine --stage 1"})])

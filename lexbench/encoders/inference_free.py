@@ -3,6 +3,9 @@
 "Inference-free" SPLADE (Geng et al. 2024, arXiv 2411.04403; the document models of OpenSearch, and sentence-transformers'
 Router with a SparseStaticEmbedding): a query's vector has the weight of each of its tokens once. Encoding a query is only
 tokenising it, so a system is as fast as its search. Documents are encoded as by `sparse_mlm`.
+
+A folder of LexMAE may also have query_expansions.json, {"token": {"term": factor}}: each token of a query adds these terms,
+with its own weight times the factor. The weights of a term are added up.
 """
 
 from collections.abc import Mapping, Sequence
@@ -16,10 +19,11 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from lexbench.arrays.vectors import canonical
 from lexbench.encoders.sparse_mlm import SparseMLM
 from lexbench.errors import CommandError, InvalidFile, MissingData
 from lexbench.models.architectures import masked_lm_files
-from lexbench.models.checkpoint import IDF, VOCABULARY, CheckpointFiles, fetch, read_json, routes
+from lexbench.models.checkpoint import IDF, QUERY_EXPANSIONS, VOCABULARY, CheckpointFiles, fetch, read_json, routes
 from lexbench.models.stated_settings import TEXT_HEAD_FILE
 from lexbench.models.token_batches import plain_copy
 from lexbench.registry import runtime
@@ -33,7 +37,7 @@ if TYPE_CHECKING:
 class InferenceFree(SparseMLM):
     """The settings of `SparseMLM`, and *query_weights*: a JSON file {"token": weight} that replaces the table in the folder.
 
-    Special tokens are not added to queries. A repeated token counts once.
+    Special tokens are not added to queries. A repeated token counts once. Without *query_expansion* tokens add no other terms.
     """
 
     query_weights: str | None = runtime(None)  # its digest is in `identity`
@@ -67,13 +71,15 @@ class InferenceFree(SparseMLM):
     def identity(self) -> dict[str, Any]:
         """Return the digests of the documents' model, and of the table and tokenizer of queries."""
         table, tokenizer = self._files()
-        files = {"query_weights": table, "query_tokenizer": tokenizer}
-        return self.index_identity() | {name: cached_file_digest(path) for name, path in files.items()}
+        files = {"query_weights": table, "query_tokenizer": tokenizer, "query_expansions": self._expansions_file()}
+        return self.index_identity() | {name: cached_file_digest(path) for name, path in files.items() if path}
 
     def notes(self) -> list[str]:
         """Return the notes of `Transformer`, and one that no model runs for queries."""
-        known = int(np.count_nonzero(self._lookup[1]))
+        known, expansions = int(np.count_nonzero(self._lookup[1])), self._expansions
         looked_up = f"queries are looked up in a table of {known:,} weighted tokens; no model runs for them"
+        if expansions is not None:
+            looked_up += f"; {np.count_nonzero(np.diff(expansions.indptr) > 1):,} tokens add other terms"
         unused = "; so they have no terms of the text head" if self.query_text_terms else ""
         return [*super().notes(), looked_up + unused]
 
@@ -86,7 +92,8 @@ class InferenceFree(SparseMLM):
         kept = [ids[weights[ids] > 0] for ids in rows]
         offsets = np.concatenate([[0], np.cumsum([len(ids) for ids in kept])]).astype(np.int32)
         terms = np.concatenate(kept) if kept else np.zeros(0, np.int32)
-        return self._finished(sparse.csr_array((weights[terms], terms, offsets), shape=(len(kept), width)), self.query_terms)
+        vectors = sparse.csr_array((weights[terms], terms, offsets), shape=(len(kept), width))
+        return self._finished(vectors if self._expansions is None else canonical(vectors @ self._expansions), self.query_terms)
 
     def _vocabulary(self) -> int:
         """Return the number of terms of a document's vector: the vocabulary, and the terms of the text head if there is one."""
@@ -109,6 +116,17 @@ class InferenceFree(SparseMLM):
         tokenizer, weights = load_tokenizer(path), _read_table(table, path)
         tokenizer.enable_truncation(self.query_length)
         return tokenizer, weights, max(len(weights), self._vocabulary())
+
+    def _expansions_file(self) -> Path | None:
+        """Return the file of the terms that tokens add, None if there is none or no *query_expansion*."""
+        path = fetch(self.model, self.revision) / QUERY_EXPANSIONS
+        return path if self.query_expansion and path.is_file() else None
+
+    @cached_property
+    def _expansions(self) -> sparse.csr_array | None:
+        """Rows of query tokens (terms, terms): 1 for the token itself, and the factor of each term that it adds."""
+        path = self._expansions_file()
+        return _read_expansions(path, self._lookup[0], self._lookup[2]) if path else None
 
 
 # ---- tables of query weights ----------------------------------------------------------------------------------------------
@@ -214,3 +232,24 @@ def _from_json(path: Path, tokenizer: Path) -> NDArray[np.float32]:
     weights = np.zeros(max(vocabulary.values()) + 1, np.float32)
     weights[[number for number, _ in known]] = [weight for _, weight in known]
     return weights
+
+
+def _read_expansions(path: Path, tokenizer: "Tokenizer", width: int) -> sparse.csr_array:
+    """Return the matrix (*width*, *width*) of a file {"token": {"term": factor}}, with 1 for each token itself.
+
+    Raises InvalidFile if it is no such table, or has a token that the tokenizer lacks.
+    """
+    vocabulary = tokenizer.get_vocab(with_added_tokens=True)
+    try:
+        table = msgspec.json.decode(path.read_bytes(), type=dict[str, dict[str, float]])
+        rows = [(vocabulary[token], vocabulary[term], value) for token, added in table.items() for term, value in added.items()]
+    except (OSError, ValueError, RecursionError) as error:
+        raise InvalidFile(f'{path}: it is no table {{"token": {{"term": factor}}}} ({error})') from None
+    except KeyError as error:
+        raise InvalidFile(f"{path}: the token {error} is not in the vocabulary; give a table for this tokenizer") from None
+    factors = np.array([value for _, _, value in rows], np.float32)
+    if not (np.isfinite(factors).all() and (factors >= 0).all()):
+        raise InvalidFile(f"{path}: a factor of a term is negative or no number")
+    places = np.array([row[:2] for row in rows], np.int64).reshape(-1, 2).T
+    added = sparse.coo_array((factors, (places[0], places[1])), shape=(width, width))
+    return sparse.csr_array(added + sparse.eye_array(width, dtype=np.float32))

@@ -31,6 +31,7 @@ OLD_TRANSFORMER = tuple(  # its names in old folders, by the model's type
 )
 ROUTER = "router_config.json"
 IDF = "idf.json"  # weights of query tokens, in the document models of OpenSearch
+QUERY_EXPANSIONS = "query_expansions.json"  # terms that query tokens add, see `inference_free`
 PICKLED_WEIGHTS = "pytorch_model.bin"
 WEIGHTS_INDEX = "model.safetensors.index.json"
 ADAPTER = "adapter_config.json"
@@ -318,7 +319,7 @@ def _json_digest(value: Any) -> str:
 
 # ---- the Hugging Face hub --------------------------------------------------------------------------------------------------
 
-_SETTINGS = ("artifact.metadata", ADAPTER, CONFIG, MODULES, TRANSFORMER, *OLD_TRANSFORMER, ABOUT, ROUTER, IDF)
+_SETTINGS = ("artifact.metadata", ADAPTER, CONFIG, MODULES, TRANSFORMER, *OLD_TRANSFORMER, ABOUT, ROUTER, IDF, QUERY_EXPANSIONS)
 _SMALL = (*_SETTINGS, *TOKENIZER, *VOCABULARY, WEIGHTS_INDEX)
 _PATTERNS = [pattern for name in dict.fromkeys(_SMALL) for pattern in (name, f"*/{name}")]
 _SAFE = ("model.safetensors", "model-*.safetensors", ADAPTER_WEIGHTS)

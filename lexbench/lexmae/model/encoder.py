@@ -22,7 +22,7 @@ from transformers.utils import logging as transformers_logging
 from lexbench.models import added_terms
 from lexbench.models.added_terms import AddedTerms, ExactTerms, TextHead
 from lexbench.models.architectures import body_and_transform
-from lexbench.models.checkpoint import IDF
+from lexbench.models.checkpoint import IDF, QUERY_EXPANSIONS
 from lexbench.models.loading import load_model, load_tokenizer
 from lexbench.storage import atomic
 
@@ -62,10 +62,12 @@ class LexiconEncoder(nn.Module):
 
     With *exact_terms* a text's own word pieces have weights beside the predicted ones, unlike in the paper's model. The
     *text_head*, if any, is only kept here, for `save`: it is trained when everything else is finished. So is *query_table*
-    (vocabulary,), the weight of each word piece in queries of a model that encodes only documents.
+    (vocabulary,), the weight of each word piece in queries of a model that encodes only documents, and *query_expansions*, the
+    factors of the word pieces that each one adds to a query.
     """
 
     query_table: Tensor | None = None
+    query_expansions: Mapping[str, Mapping[str, float]] | None = None
 
     def __init__(self, language_model: Any, exact_terms: ExactTerms | None = None, text_head: TextHead | None = None) -> None:
         super().__init__()
@@ -147,6 +149,8 @@ def save(encoder: LexiconEncoder, tokenizer: Any, folder: Path) -> None:
         weights = encoder.query_table.tolist()
         pieces = sorted(tokenizer.get_vocab().items(), key=itemgetter(1))
         atomic.write_json(folder / IDF, {piece: round(weights[number], 4) for piece, number in pieces})
+    if encoder.query_expansions:
+        atomic.write_json(folder / QUERY_EXPANSIONS, encoder.query_expansions)
     for path in folder.glob("*.safetensors"):  # safetensors makes files that only their owner can read
         path.chmod((folder / "config.json").stat().st_mode)
 

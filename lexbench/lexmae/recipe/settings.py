@@ -139,6 +139,8 @@ class Ranking(Strict, frozen=True, kw_only=True):
     # Corpora of imitation whose texts are queries. A table of trained weights encodes them instead of the model, and they rank
     # the texts of the other corpora, see `lexbench.lexmae.training.query_table`. (): the model encodes all texts in both roles.
     queries: tuple[str, ...] = ()
+    expansions: Count = 0  # other words that each word of such a query adds: the imitated model's, for a query of that word
+    expansion_weight: Scale = 0.4  # of their weights, which are relative to that of the word
 
     @property
     def group(self) -> int:
@@ -288,6 +290,8 @@ def _imitation_errors(recipe: Recipe) -> Iterator[str]:
             yield f"Expected {count} numbers, one for each of `imitation.corpora` - at `$.{setting}`"
     if ranking and ranking.queries:
         yield from _table_errors(recipe, imitation, ranking)
+    elif ranking and ranking.expansions:
+        yield "Is for queries that a table encodes, and `ranking.queries` names none - at `$.ranking.expansions`"
 
 
 def _table_errors(recipe: Recipe, imitation: Imitation, ranking: Ranking) -> Iterator[str]:

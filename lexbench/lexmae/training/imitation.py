@@ -75,6 +75,7 @@ def train(recipe: Recipe, state: Path, graph: Graph) -> TrainedModel:
         )
         if isinstance(learner, query_table.TableRanker):
             encoder.query_table = learner.table.detach().cpu()
+            encoder.query_expansions = query_table.expansions(imitated, reader, recipe.ranking)
     else:
         learner = Imitator(encoder, imitated, settings, of_states=of_states)
         fitted = trainer.fit(learner, Draws(texts.example, len(texts), fit.draws, recipe.seed), reader.tensors, fit, progress)

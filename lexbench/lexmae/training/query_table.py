@@ -13,15 +13,17 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from lexbench.lexmae.data.tokens import TextReader
 from lexbench.lexmae.model.encoder import Learner, LexiconEncoder, Texts, in_groups
 from lexbench.lexmae.model.whole_batch import gathered, texts_in_pieces
-from lexbench.lexmae.recipe.settings import ASKED, GROUP, Imitation
+from lexbench.lexmae.recipe.settings import ASKED, GROUP, Imitation, Ranking
 from lexbench.lexmae.training import ranking, text_head
 
 _IDF = 0.75  # power of the idf in the training texts that the table begins as
 _SCALE = 0.5  # of scores in the softmax, before training
 _REACH = 2.0  # a logit this far below 0 still has a gradient
 _SLOPE = 0.25  # of such a logit
+_BLOCK = 1024  # words encoded at a time
 
 
 class QueryGroups(ranking.Groups):
@@ -125,3 +127,24 @@ class TableRanker(Learner):
         exact = self._fixed[0].exact_terms
         weights = exact(predicted, queries.ids, queries.pools, whole=self.whole_counts) if exact else predicted
         return weights * self.idf**ranking.QUERY_IDF
+
+
+@torch.no_grad()
+def expansions(model: LexiconEncoder, reader: TextReader, settings: Ranking) -> dict[str, dict[str, float]]:
+    """Return the word pieces that each whole word adds to a query, with the factors of its weight; {} without such settings.
+
+    They are the largest weights of *model* for a query of that word alone, relative to the word's own.
+    """
+    pieces = [piece for piece in reader.tokenizer.get_vocab() if piece.isalnum()] if settings.expansions else []
+    names, added = reader.tokenizer.convert_ids_to_tokens, {}
+    for start in range(0, len(pieces), _BLOCK):
+        words = pieces[start : start + _BLOCK]
+        numbers = torch.tensor(reader.tokenizer.convert_tokens_to_ids(words), device=model.embeddings.device)[:, None]
+        texts = Texts(*(tensor.to(model.embeddings.device) for tensor in reader.tensors(reader.queries(words)).values()))
+        weights = in_groups(model, texts)
+        own = weights.gather(1, numbers).clamp(min=1e-6)
+        largest, terms = weights.scatter(1, numbers, 0).topk(settings.expansions, dim=1)
+        factors = (settings.expansion_weight * largest / own).tolist()
+        for word, found, shares in zip(words, terms.tolist(), factors, strict=True):
+            added[word] = {name: round(share, 4) for name, share in zip(names(found), shares, strict=True) if share}
+    return added
