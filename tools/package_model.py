@@ -21,7 +21,7 @@ import torch
 from lexbench.analysis.significance.bootstrap import interval
 from lexbench.lexmae import card
 from lexbench.lexmae.card import CardScore, SeenCollection, TrainingRecord
-from lexbench.models.checkpoint import IDF
+from lexbench.models.checkpoint import IDF, QUERY_EXPANSIONS
 from lexbench.models.stated_settings import EXACT_TERMS_FILE, TEXT_HEAD_FILE
 from lexbench.results import SystemResults, load
 from lexbench.storage import atomic
@@ -83,7 +83,7 @@ def main() -> None:
     tensors = safetensors.torch.load((options.trained / "model.safetensors").read_bytes())
     half = {name: tensor.to(torch.float16) for name, tensor in tensors.items()}
     atomic.write_bytes(options.folder / "model.safetensors", safetensors.torch.save(half, {"format": "pt"}))
-    heads = [name for name in (EXACT_TERMS_FILE, TEXT_HEAD_FILE, IDF) if (options.trained / name).is_file()]
+    heads = [name for name in (EXACT_TERMS_FILE, TEXT_HEAD_FILE, IDF, QUERY_EXPANSIONS) if (options.trained / name).is_file()]
     for name in (*COPIED, *heads):
         shutil.copyfile(options.trained / name, options.folder / name)
     trained = relative(card.read(options.trained), options.root)

@@ -133,7 +133,9 @@ of {power:g} (*collection idf*). The paper's model does not."""
 _TABLE = """
 
 It encodes documents. A query has no model: the weight of each of its word pieces, counted once, comes from the table in
-idf.json, which was trained with the model."""
+idf.json, which was trained with the model.{added}"""
+_ADDED = """ Each whole word also adds {count} other words, with factors of its weight. These are the words that the
+imitated model predicts for it alone; query_expansions.json has them."""
 _IMITATES = """
 
 Its predictions imitate those of {model}, text by text{means}. The paper's model is pretrained and
@@ -242,7 +244,8 @@ def _about(recipe: Recipe, what: What) -> str:
     imitates = _imitates(recipe, recipe.imitation) if recipe.imitation and what != "pretrained" else ""
     kept = {"document_terms": recipe.encoding.text_terms, "query_terms": recipe.encoding.query_text_terms}
     head = _TEXT_HEAD.format(**kept) if has_text_head(recipe, what) else ""
-    table = _TABLE if _has_table(recipe, what) else ""
+    count = recipe.ranking.expansions if recipe.ranking else 0
+    table = _TABLE.format(added=_ADDED.format(count=count) if count else "") if _has_table(recipe, what) else ""
     about = (_ABOUT.format(what=_WHAT[what]), table, imitates, exact_terms, head, idf)
     return f"# {_shown(recipe.name)}\n\n{described}{''.join(about)}"
 
