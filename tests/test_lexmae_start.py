@@ -26,7 +26,7 @@ ARCHITECTURES = ("bert", "distilbert", "roberta")
 def made(tmp_path, *, output="out", seed=42, pretrain=None, stage1=None, **given):
     """Make the start of a recipe with the settings *given* of [start]; return its folder."""
     sections = {"start": Start(**given), "pretrain": pretrain, "stage1": stage1}
-    encoding = Encoding(document_length=64)
+    encoding = Encoding(document_length=48)
     return start.make(recipe(output=str(tmp_path / output), seed=seed, encoding=encoding, **sections), Graph(Store()))
 
 
