@@ -205,7 +205,7 @@ def test_a_word_adds_what_the_imitated_model_predicts_for_it(trained, place):
     factors = 0.25 * weights / weights[word]
 
     assert set(added) == {piece for piece in VOCABULARY if piece.isalnum()}
-    assert added["w3"] == {VOCABULARY[other]: pytest.approx(factors[other], abs=1e-4) for other in others}
+    assert added["w3"] == {VOCABULARY[other]: pytest.approx(factors[other], abs=1e-3) for other in others}
 
 
 @pytest.mark.parametrize(("recipe", "untimed"), [("table", set()), ("tiny", {"mine --stage 1"})])

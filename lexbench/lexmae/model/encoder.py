@@ -13,6 +13,7 @@ from operator import itemgetter
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import msgspec
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
@@ -150,7 +151,7 @@ def save(encoder: LexiconEncoder, tokenizer: Any, folder: Path) -> None:
         pieces = sorted(tokenizer.get_vocab().items(), key=itemgetter(1))
         atomic.write_json(folder / IDF, {piece: round(weights[number], 4) for piece, number in pieces})
     if encoder.query_expansions:
-        atomic.write_json(folder / QUERY_EXPANSIONS, encoder.query_expansions)
+        atomic.write_bytes(folder / QUERY_EXPANSIONS, msgspec.json.encode(encoder.query_expansions))
     for path in folder.glob("*.safetensors"):  # safetensors makes files that only their owner can read
         path.chmod((folder / "config.json").stat().st_mode)
 

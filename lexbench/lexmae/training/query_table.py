@@ -135,7 +135,7 @@ def expansions(model: LexiconEncoder, reader: TextReader, settings: Ranking) -> 
 
     They are the largest weights of *model* for a query of that word alone, relative to the word's own.
     """
-    pieces = [piece for piece in reader.tokenizer.get_vocab() if piece.isalnum()] if settings.expansions else []
+    pieces = sorted(filter(str.isalnum, reader.tokenizer.get_vocab())) if settings.expansions else []
     names, added = reader.tokenizer.convert_ids_to_tokens, {}
     for start in range(0, len(pieces), _BLOCK):
         words = pieces[start : start + _BLOCK]
@@ -146,5 +146,5 @@ def expansions(model: LexiconEncoder, reader: TextReader, settings: Ranking) -> 
         largest, terms = weights.scatter(1, numbers, 0).topk(settings.expansions, dim=1)
         factors = (settings.expansion_weight * largest / own).tolist()
         for word, found, shares in zip(words, terms.tolist(), factors, strict=True):
-            added[word] = {name: round(share, 4) for name, share in zip(names(found), shares, strict=True) if share}
+            added[word] = {name: round(share, 3) for name, share in zip(names(found), shares, strict=True) if share}
     return added
