@@ -221,6 +221,25 @@ def test_a_clone_without_changes_has_the_keys_of_the_release(tmp_path, version):
     assert recipes(clone, PATH="")[1].keys() == {"code"}
 
 
+def test_durations_depend_on_released_code_too(tmp_path):
+    """The digest for keys of timings changes with every file that a plug-in imports, released or not, and with no other."""
+    place = own_copy(tmp_path)
+    program = "from lexbench.storage.code import source_digest\nprint(source_digest(['lexbench.retrievers.bm25']))"
+
+    def found():
+        done = subprocess.run(
+            [sys.executable, "-c", program], env=environment(place, store=place), capture_output=True, text=True, check=True
+        )
+        return done.stdout
+
+    first = found()
+    edit(place / "lexbench/cli/run.py")
+    edit(place / "lexbench/encoders/dense.py")
+    assert found() == first
+    edit(place / "lexbench/retrievers/_bm25_search.py")
+    assert found() != first
+
+
 def test_an_edited_installation_is_no_release(tmp_path):
     """A file of a wheel that was edited after its installation counts; without a record of the wheel, every file does."""
     place = own_copy(tmp_path / "site")

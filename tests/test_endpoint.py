@@ -1,5 +1,7 @@
 """Models behind an address, tested with a small server on this machine that can also fail."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 from model_server import VOCABULARY, ModelServer, numbers
@@ -75,6 +77,44 @@ def test_a_wrong_answer_is_one_line(serve, broken, message):
     server.broken = broken
     with pytest.raises(LexbenchError, match=message):
         Endpoint(server.url, "m").encode_query(["a", "b"])
+
+
+WRONG_INDEXES = {
+    "negative": [0, -1],
+    "repeated": [0, 0],
+    "out of range": [0, 2],
+    "one too many": [0, 1, 1],
+    "one too few": [1],
+    "from one": [1, 2],
+    "a fraction": [0, 1.5],
+    "text": ["0", "1"],
+    "none": [None, None],
+}
+
+
+@pytest.mark.parametrize("indexes", WRONG_INDEXES.values(), ids=WRONG_INDEXES)
+@pytest.mark.parametrize("kind", ["openai", "jina", "tei"])
+def test_wrong_indexes_are_refused(serve, kind, indexes):
+    """A vector or score whose index is not that of one text, or is another's too, is never given to a text."""
+    server = serve()
+    entries = [{"index": at, "embedding": [1.0], "relevance_score": 1.0, "score": 1.0} for at in indexes]
+    server.broken = {"openai": {"data": entries}, "jina": {"results": entries}, "tei": entries}[kind]
+    if kind == "openai":
+        ask = partial(Endpoint(server.url, "m").encode_query, ["a", "b"])
+    else:
+        documents = [Document("1", "a"), Document("2", "b")]
+        ask = partial(EndpointReranker(server.url, "m", kind).score, ["q", "q"], documents)
+    with pytest.raises(LexbenchError, match=r"of 2 (texts|documents), but the answer is something else"):
+        ask()
+
+
+@pytest.mark.parametrize("terms", [[1, 1], [-1], [VOCABULARY], [1.5], ["1"], [None]])
+def test_wrong_terms_are_refused(serve, terms):
+    """A term of a sparse vector is a whole number in the vocabulary, and stands in a vector once."""
+    server = serve()
+    server.broken = [[{"index": term, "value": 1.0} for term in terms]]
+    with pytest.raises(LexbenchError, match="the answer is something else, or has a term twice"):
+        EndpointSparse(server.url, VOCABULARY).encode_query(["a"])
 
 
 def test_the_api_key_comes_from_the_environment_and_is_never_printed(serve, monkeypatch):

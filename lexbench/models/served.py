@@ -112,6 +112,17 @@ def in_batches(texts: Sequence[S], batch: int, parallel: int, request: Callable[
         return list(pool.map(request, batches))
 
 
+def in_order(entries: Any, count: int, name: str) -> list[Any]:
+    """Return the *name* of each entry, in the order of "index".
+
+    Raises ValueError, TypeError or KeyError unless each index from 0 to *count* - 1 is there once.
+    """
+    ordered = sorted(((entry["index"], entry[name]) for entry in entries), key=lambda pair: pair[0])
+    if [index for index, _ in ordered] != list(range(count)):
+        raise ValueError
+    return [value for _, value in ordered]
+
+
 @lru_cache  # once per process
 def server_identity(served: ServedModel) -> Mapping[str, str]:
     """Return how the server describes itself ("said"), and the digest of that.
