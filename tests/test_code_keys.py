@@ -224,12 +224,12 @@ def test_a_clone_without_changes_has_the_keys_of_the_release(tmp_path, version):
 def test_durations_depend_on_released_code_too(tmp_path):
     """The digest for keys of timings changes with every file that a plug-in imports, released or not, and with no other."""
     place = own_copy(tmp_path)
-    program = "from lexbench.storage.code import source_digest\nprint(source_digest(['lexbench.retrievers.bm25']))"
+    program = "from lexbench.storage.code import source_digest; print(source_digest(['lexbench.retrievers.bm25']))"
 
     def found():
-        done = subprocess.run(
-            [sys.executable, "-c", program], env=environment(place, store=place), capture_output=True, text=True, check=True
-        )
+        variables = environment(store=place) | {"PYTHONPATH": str(place)}
+        command = [sys.executable, "-c", program]
+        done = subprocess.run(command, cwd=place, env=variables, capture_output=True, text=True, check=True)
         return done.stdout
 
     first = found()

@@ -68,6 +68,7 @@ def test_an_unreachable_server_is_one_line(serve):
         ({"data": []}, "expected the vectors of 2 texts, but the answer is something else"),
         ({"data": [{"index": 0, "embedding": [1.0]}, {"index": 1, "embedding": [1.0, 2.0]}]}, "the answer is something else"),
         ({"data": [{"index": at, "embedding": [float("nan")]} for at in (0, 1)]}, "the answer is something else"),
+        ({"error": "the model is not loaded"}, r'something else: {"error": "the model is not loaded"}'),
         (b"<html>", "the answer is no JSON"),
     ],
 )
@@ -113,7 +114,7 @@ def test_wrong_terms_are_refused(serve, terms):
     """A term of a sparse vector is a whole number in the vocabulary, and stands in a vector once."""
     server = serve()
     server.broken = [[{"index": term, "value": 1.0} for term in terms]]
-    with pytest.raises(LexbenchError, match="the answer is something else, or has a term twice"):
+    with pytest.raises(LexbenchError, match="each term once and below vocabulary=64, but the answer is something else"):
         EndpointSparse(server.url, VOCABULARY).encode_query(["a"])
 
 
@@ -149,7 +150,7 @@ def test_sparse_vectors_of_a_server(serve):
     vectors = EndpointSparse(server.url, VOCABULARY, batch=3).encode_document(TEXTS)
     assert vectors.shape == (7, VOCABULARY)
     np.testing.assert_allclose(vectors.toarray()[2, 1], numbers(TEXTS[2])[0] + 0.1, rtol=1e-6)
-    with pytest.raises(LexbenchError, match="terms beyond vocabulary=4"):
+    with pytest.raises(LexbenchError, match="below vocabulary=4, but the answer is something else"):
         EndpointSparse(server.url, 4).encode_document(TEXTS)
 
 

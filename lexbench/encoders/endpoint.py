@@ -81,5 +81,5 @@ class Endpoint(ServedModel, Prompted):
         except (TypeError, KeyError, ValueError, OverflowError):
             vectors = np.zeros(0, np.float32)
         if vectors.ndim != 2 or len(vectors) != len(texts) or not vectors.shape[1] or not np.isfinite(vectors).all():  # noqa: PLR2004
-            raise LexbenchError(f"{self.url}: expected the vectors of {len(texts)} texts, but the answer is something else")
+            raise self.unexpected(f"the vectors of {len(texts)} texts", answer)
         return vectors

@@ -13,7 +13,6 @@ from typing import Any, ClassVar
 import numpy as np
 from scipy import sparse
 
-from lexbench.errors import LexbenchError
 from lexbench.models.served import ServedModel, in_batches
 from lexbench.plugins import Encoder
 from lexbench.registry import runtime
@@ -59,9 +58,7 @@ class EndpointSparse(ServedModel, Encoder):
         weights = np.array([weight for row in rows for _, weight in row], np.float32)
         repeated = any(one == after for row in rows for (one, _), (after, _) in pairwise(row))
         if len(rows) != len(texts) or ((terms < 0) | (terms >= self.vocabulary)).any() or repeated or not (weights > 0).all():
-            raise LexbenchError(
-                f"{self.url}: expected the sparse vectors of {len(texts)} texts, but the answer is something else, "
-                f"or has a term twice, or terms beyond vocabulary={self.vocabulary}"
-            )
+            wanted = f"the sparse vectors of {len(texts)} texts, each term once and below vocabulary={self.vocabulary}"
+            raise self.unexpected(wanted, answer)
         offsets = np.concatenate([[0], np.cumsum([len(row) for row in rows])])
         return sparse.csr_array((weights, terms, offsets), shape=(len(texts), self.vocabulary))

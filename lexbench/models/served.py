@@ -25,6 +25,7 @@ S = TypeVar("S")
 T = TypeVar("T")
 
 _SESSION = uuid4().hex
+_SHOWN = 120  # characters of a wrong answer
 
 
 @dataclass(frozen=True)
@@ -86,8 +87,13 @@ class ServedModel(Model):
         except (TypeError, KeyError, IndexError):
             said = None
         if not isinstance(said, str):
-            raise LexbenchError(f"{self.url}: expected a chat completion, but the answer is something else")
+            raise self.unexpected("a chat completion", answer)
         return said
+
+    def unexpected(self, expected: str, answer: Any) -> LexbenchError:
+        """Return the error for an *answer* that is not what was *expected*; it shows how the answer begins."""
+        begin = shortened(json.dumps(answer, ensure_ascii=False), _SHOWN)
+        return LexbenchError(f"{self.url}: expected {expected}, but the answer is something else: {begin}")
 
     @property
     def client(self) -> HttpClient:

@@ -11,7 +11,6 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from lexbench.errors import LexbenchError
 from lexbench.models.served import ServedModel, in_order
 from lexbench.plugins import Reranker
 from lexbench.registry import runtime
@@ -57,5 +56,5 @@ class EndpointReranker(ServedModel, Reranker):
         except (TypeError, KeyError, ValueError, OverflowError):
             scores = np.zeros(0, np.float32)
         if scores.shape != (len(texts),) or not np.isfinite(scores).all():
-            raise LexbenchError(f"{self.url}: expected the scores of {len(texts)} documents, but the answer is something else")
+            raise self.unexpected(f"the scores of {len(texts)} documents", answer)
         return scores
