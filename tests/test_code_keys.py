@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -172,6 +173,27 @@ def test_a_class_without_source_is_another_one_in_each_session():
     exec("from dataclasses import dataclass\n@dataclass(frozen=True)\nclass Typed:\n    size: int = 1\n", space)
 
     assert not is_lasting(describe(space["Typed"]()))
+
+
+def made(number):
+    """Return a plug-in of a class that is made anew and knows *number*, which is no setting."""
+
+    @dataclass(frozen=True)
+    class Made:
+        size: int = 1
+
+        def answer(self):
+            return number
+
+    return Made()
+
+
+def test_a_class_that_a_function_makes_is_another_one_in_each_session():
+    """Two classes of one function may have other variables, although their source and settings are the same."""
+    one, other = made(1), made(2)
+
+    assert describe(one) == describe(one) != describe(other)
+    assert not is_lasting(describe(one))
 
 
 # ---- lexbench itself -------------------------------------------------------------------------------------------------------

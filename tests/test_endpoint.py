@@ -163,7 +163,7 @@ def test_each_pair_has_its_own_score(serve, kind):
     np.testing.assert_allclose(scores, expected, rtol=1e-6)
 
 
-@pytest.mark.parametrize("url", ["localhost:80", "file:///etc/passwd", "http://me:secret@host"])
+@pytest.mark.parametrize("url", ["localhost:80", "file:///etc/passwd", "http://no such host", "http://me:secret@host"])
 def test_a_wrong_address_is_refused(url):
     """An address is http or https, without a name or password in it."""
     with pytest.raises(CommandError, match="endpoint"):

@@ -200,7 +200,6 @@ MISTAKES = [  # exit code, what the corpus, the queries, the judgements or other
             (1, '{"_id": "d1", "heading": "x"}\n', "document 'd1' has no field 'text'; it has: _id, heading"),
             (1, '{"_id": "d", "text": 7}\n', "line 1: the text of 'd' is int; it must be a text"),
             (1, '{"_id": "d", "title": 1984, "text": "x"}\n', "line 1: the title of 'd' is int; it must be a text"),
-            (1, '[\n{"_id": "d", "text": "x"}]\n', "if the file is one JSON value, call it corpus.json"),
             (1, '{"_id": "a", "text": "x"}\n\n{"_id": "a", "text": "y"}\n', "corpus.jsonl:1 and 3: two documents"),
             (1, '{"_id": "a", "text": "x"}\n{"_id": "b\\tc", "text": "y"}\n', "corpus.jsonl:2: document id 'b\\tc'"),
             (1, '{"_id": "a\\u0000b", "text": "x"}\n', "line 1: the id 'a\\x00b' has a NUL"),
@@ -210,6 +209,7 @@ MISTAKES = [  # exit code, what the corpus, the queries, the judgements or other
             (1, '{"_id": true, "text": "x"}\n', "line 1: the _id True is not a string"),
         )
     ),
+    (2, {"corpus.jsonl": '[\n{"_id": "d", "text": "x"}]\n'}, "if the file is one JSON value, call it corpus.json"),
     (
         2,
         {"corpus.jsonl": None, "corpus.jsonl.zst": b"\x28\xb5\x2f\xfd"},
