@@ -158,7 +158,7 @@ class TimedRun(Node[None]):
     def facts(self) -> KeyFacts:
         """Return everything else that a duration depends on: also code and versions that change no answer."""
         asked, retriever = self.asked, self.asked.run.system.retriever
-        modules = {base.__module__ for plugin in _plugins(retriever) for base in type(plugin).__mro__}
+        modules = {base.__module__ or "" for plugin in _plugins(retriever) for base in type(plugin).__mro__}
         where: dict[str, Any] = ({"on": self._on} if self._on else {}) | ({"here": True} if asked.here else {})
         if stated := devices_of(retriever):  # they change no answer, so the run's key has none of them
             where["devices"] = stated
@@ -249,7 +249,12 @@ def devices_of(retriever: Any) -> list[str]:
 def _plugins(retriever: Any) -> list[Any]:
     """Return *retriever* and the plug-ins in it."""
     found: list[Any] = []
-    replace_plugins(retriever, lambda plugin: found.append(plugin) or plugin)
+
+    def note(plugin: Any) -> Any:
+        found.append(plugin)
+        return plugin
+
+    replace_plugins(retriever, note)
     return found
 
 
