@@ -326,7 +326,7 @@ def _on_texts(encode: Encode) -> Encode:
     return lambda documents: encode(texts_of(documents))
 
 
-def _one_by_one(encode: Callable[[str], Any]) -> Encode:
+def _one_by_one(encode: Callable[[Any], Any]) -> Encode:
     """Return a function of one text as a function of several."""
     return lambda texts: [encode(text) for text in texts]
 
