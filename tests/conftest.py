@@ -1,5 +1,6 @@
 """Fixtures of several test files."""
 
+import gc
 import os
 import re
 import shutil
@@ -24,7 +25,7 @@ from tiny import enter, install  # noqa: E402 - threads first
 from lexbench import contracts  # noqa: E402
 from lexbench.storage.store import Store  # noqa: E402
 
-_LONGEST = ("test_readme.py", "test_docs.py", "test_learned_sparse.py")
+_LONGEST = ("test_docs.py", "test_lexmae_training.py", "test_pgvector.py", "test_milvus.py")
 DATA = Path(__file__).parent / "data"
 SHARED = Path(os.environ.get("LEXBENCH_SHARED") or Path(__file__).parents[2] / "shared")  # real collections
 REAL = SHARED / "data" / "ir_datasets_home"  # SciFact and NFCorpus, as ir_datasets keeps them
@@ -41,6 +42,16 @@ def writable_copy(folder, place) -> Path:
 def pytest_collection_modifyitems(items) -> None:
     """Start with the files that take longest, so that parallel processes end at about the same time."""
     items.sort(key=lambda item: item.path.name not in _LONGEST)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection():
+    """Let the garbage collector pass over tests and libraries, which stay to the end."""
+    gc.disable()
+    done = yield
+    gc.freeze()
+    gc.enable()
+    return done
 
 
 @pytest.fixture(scope="session", autouse=True)

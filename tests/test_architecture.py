@@ -14,7 +14,6 @@ import lexbench
 
 PACKAGE = Path(__file__).parent.parent / "lexbench"
 MODULES = sorted(PACKAGE.rglob("*.py"))
-TREES = {path: ast.parse(path.read_text(encoding="utf-8")) for path in MODULES}
 
 
 def layers():
@@ -44,9 +43,15 @@ def name_of(path):
     return ".".join(path.relative_to(PACKAGE.parent).with_suffix("").parts).removesuffix(".__init__")
 
 
+@cache
+def tree_of(path):
+    """Return the syntax tree of a file."""
+    return ast.parse(path.read_text(encoding="utf-8"))
+
+
 def imports(path):
     """Yield every lexbench module that a file imports: at its top, inside a function, or for type checkers."""
-    for node in ast.walk(TREES[path]):
+    for node in ast.walk(tree_of(path)):
         if isinstance(node, ast.ImportFrom) and node.module and node.module.startswith("lexbench"):
             for alias in node.names:
                 inner = PACKAGE.parent / Path(*node.module.split(".")) / alias.name
@@ -61,7 +66,12 @@ def may_use_the_public_names(module):
 
 
 PARTS = [path for path in MODULES if home(name_of(path))]  # all but `lexbench` itself, which has the public names
-IMPORTS = {name_of(path): list(imports(path)) for path in MODULES}
+
+
+@pytest.fixture(scope="module")
+def imported_by():
+    """Return what each module imports, by its name. It takes seconds, which no collection of tests should take."""
+    return {name_of(path): list(imports(path)) for path in MODULES}
 
 
 def test_every_module_is_in_the_diagram():
@@ -72,12 +82,12 @@ def test_every_module_is_in_the_diagram():
     assert [name for line in LAYERS for name in line if name not in names] == []
 
 
-def test_imports_point_one_way():
+def test_imports_point_one_way(imported_by):
     """A module imports only from its own package and from lines below it."""
     wrong = [
         f"{module} imports {imported}, which is not below it"
         for module in map(name_of, PARTS)
-        for imported in IMPORTS[module]
+        for imported in imported_by[module]
         if not (imported == "lexbench" and may_use_the_public_names(module))
         if home(imported) is None or (home(imported) != home(module) and layer(imported) <= layer(module))
     ]
@@ -85,12 +95,12 @@ def test_imports_point_one_way():
     assert wrong == []
 
 
-def test_the_command_line_uses_public_names_only():
+def test_the_command_line_uses_public_names_only(imported_by):
     """Commands can do nothing that a program cannot: they import `lexbench`, errors, and what shows answers and progress."""
     allowed = {"lexbench", "lexbench.errors", "lexbench.synonyms"}
     inner = {
         (module, imported)
-        for module, found in IMPORTS.items()
+        for module, found in imported_by.items()
         for imported in found
         if module.startswith("lexbench.cli")
         and not imported.startswith("lexbench.cli")
@@ -103,9 +113,9 @@ def test_the_command_line_uses_public_names_only():
     assert typed - {"cli", "errors", "display", "synonyms"} <= set(lexbench.__all__)
 
 
-def test_no_cycle():
+def test_no_cycle(imported_by):
     """Modules have no import cycles, also inside packages and in imports for type checkers."""
-    graph = {module: set(IMPORTS[module]) - {"lexbench"} for module in map(name_of, PARTS)}
+    graph = {module: set(imported_by[module]) - {"lexbench"} for module in map(name_of, PARTS)}
     while free := {name for name, imported in graph.items() if not imported & graph.keys()}:
         graph = {name: imported for name, imported in graph.items() if name not in free}
 
@@ -115,17 +125,18 @@ def test_no_cycle():
 def test_one_name_is_one_thing():
     """Two modules define no public class of the same name, but for the layers of models in `models/native`."""
     found = {}
-    for path, tree in TREES.items():
-        for name in {node.name for node in ast.walk(tree) if isinstance(node, ast.ClassDef) and not node.name.startswith("_")}:
+    for path in MODULES:
+        classes = {node.name for node in ast.walk(tree_of(path)) if isinstance(node, ast.ClassDef)}
+        for name in (one for one in classes if not one.startswith("_")):
             found.setdefault(name, []).append(name_of(path))
     several = {name: modules for name, modules in found.items() if len(modules) > 1}
 
     assert {name for name, modules in several.items() if not all("models.native." in one for one in modules)} == set()
 
 
-def test_private_modules_are_private():
+def test_private_modules_are_private(imported_by):
     """A module whose name begins with an underscore is imported only inside its own package."""
-    for module, imported in ((module, one) for module, found in IMPORTS.items() for one in found):
+    for module, imported in ((module, one) for module, found in imported_by.items() for one in found):
         package, _, name = imported.rpartition(".")
         if name.startswith("_") and not name.startswith("__"):
             assert f"{module}.".startswith(f"{package}."), f"{module} imports {imported}"
@@ -134,7 +145,7 @@ def test_private_modules_are_private():
 def test_every_file_is_written_atomically():
     """No module uses save_file of safetensors, which leaves a temporary file if the process is killed."""
     for path in MODULES:
-        names = {node.id for node in ast.walk(TREES[path]) if isinstance(node, ast.Name)}
+        names = {node.id for node in ast.walk(tree_of(path)) if isinstance(node, ast.Name)}
         assert "save_file" not in names, path
 
 

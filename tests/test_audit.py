@@ -9,7 +9,7 @@ from tiny import answer, ended
 from lexbench.analysis.audit import audit as audited_tables
 from lexbench.analysis.audit import audited, predict
 from lexbench.interop.boards import read_boards
-from lexbench.report.leaderboard import read_board
+from lexbench.report.leaderboard import sections
 from lexbench.results import Counts, Result, Results
 
 
@@ -73,7 +73,7 @@ def test_ranks_over_queries_are_those_of_the_board(tmp_path):
     """On the committed results, an audit has the ranks that the leaderboard has."""
     committed = Path(__file__).parents[1] / "leaderboard"
     (board,) = [one for one in read_boards(committed) if one.name == "pydoc"]
-    section = next(one for one in read_board(committed).suites if one.id == "pydoc")
+    (section,) = sections.board(board.results).suites
     at = [column.name for column in section.summary.columns].index("rank")
     ranks = {row.name: row.values[at].text for row in section.summary.rows if row.values[at].text != "—"}
     main = board._replace(results=board.results.select(systems=ranks))

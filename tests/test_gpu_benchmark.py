@@ -98,8 +98,9 @@ def test_the_command_writes_after_each_row_and_keeps_its_limit(tmp_path):
     assert "no row 'other'; there is flat, bert-base-250" in unknown.stderr
 
 
-def test_a_row_that_hangs_is_cut_off(gpu, tmp_path):
+def test_a_row_that_hangs_is_cut_off(gpu, tmp_path, monkeypatch):
     """Its process is killed at the limit."""
+    monkeypatch.setitem(gpu, "PRELOADED", [])  # it computes nothing
     found = gpu["in_own_process"]("flat", TINY, 0.01, tmp_path)
 
     assert found["incomplete"] == "cut off after 0 s"

@@ -21,7 +21,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -33,6 +33,7 @@ TABLE = ROOT / "tests" / "golden" / "digests.tsv"
 SHARED = Path(os.environ.get("LEXBENCH_SHARED", ROOT.parent / "shared"))
 BREAD = ROOT / "tests" / "data" / "bread" / "corpus.jsonl"
 NANO = "lexmae_nano@impact"
+LEXBENCH = (sys.executable, "-m", "lexbench")
 STAGES = ("corpora", "encodings", "indexes", "runs", "results")
 CHANGING = {"manifest.json", "measured.json", "remarks.json"}  # keys, times and sentences
 Rows: TypeAlias = dict[tuple[str, str, str], str]  # digest by dataset, system and file
@@ -127,10 +128,10 @@ def depends_on_processor(row: tuple[str, str, str]) -> bool:
 
 
 class Harness:
-    """Runs commands of this checkout with a separate store."""
+    """Runs commands of this checkout with a separate store. *lexbench* is the command, as words."""
 
-    def __init__(self, folder: Path) -> None:
-        self.store = folder / "store"
+    def __init__(self, folder: Path, lexbench: Sequence[str]) -> None:
+        self.store, self.lexbench = folder / "store", lexbench
         self.environment = os.environ | {
             "LEXBENCH_STORE": str(self.store),
             "IR_DATASETS_HOME": str(folder / "ir_datasets"),
@@ -143,7 +144,7 @@ class Harness:
     def __call__(self, *arguments: str) -> str:
         """Return what a command prints. Raises SystemExit with its error message if it fails."""
         done = subprocess.run(
-            [sys.executable, "-m", "lexbench", *arguments],
+            [*self.lexbench, *arguments],
             cwd=ROOT, env=self.environment, capture_output=True, text=True, check=False,
         )  # fmt: skip
         if done.returncode and not done.stdout:
@@ -228,15 +229,15 @@ def data_sets(folder: Path) -> Iterator[tuple[str, str, list[str]]]:
         yield "scifact", "beir/scifact/test", ["run", "dataset", "beir/scifact/test"]
 
 
-def answers(wanted: Iterable[str], text: str = "", *, neural: bool = True) -> Rows:
+def answers(wanted: Iterable[str], text: str = "", *, neural: bool = True, lexbench: Sequence[str] = LEXBENCH) -> Rows:
     """Return this checkout's rows for the datasets *wanted* and the systems whose expression contains *text*.
 
-    Without *neural* the systems with a model are left out.
+    Without *neural* the systems with a model are left out. *lexbench* is the command, as words.
     """
     rows: Rows = {}
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        run = Harness(folder)
+        run = Harness(folder, lexbench)
         models: dict[str, Any] = {"minilm": ROOT / "build" / "minilm", "run": folder / "a.run", "python": sys.executable}
         models["program"] = folder / "program.py"
         models["program"].write_text(PROGRAM, encoding="utf-8")

@@ -12,6 +12,7 @@ Other packages look models up (`names`, `model`, `listing`), and replace a model
 import os
 import shlex
 from collections.abc import Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeAlias
 
@@ -277,6 +278,12 @@ def _paths() -> dict[str, list[Path]]:
             raise CommandError(f"{_VARIABLE} names {folder}, which is no folder; correct it, or unset {_VARIABLE}")
     paths: dict[str, list[Path]] = {}
     for folder in dict.fromkeys(path.resolve() for path in (_OWN, *plugin_folders("models"), *user_folders)):
-        for path in sorted(folder.glob("*.toml")):
+        for path in _own_files() if folder == _OWN else sorted(folder.glob("*.toml")):
             paths.setdefault(path.stem, []).append(path)
     return paths
+
+
+@cache
+def _own_files() -> list[Path]:
+    """Return lexbench's own files, which stay the same while a process runs."""
+    return sorted(_OWN.glob("*.toml"))

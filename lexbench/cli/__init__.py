@@ -6,6 +6,7 @@ SIGTERM and SIGHUP. `main` is the entry point, `code` returns the exit code inst
 becomes one line on stderr.
 """
 
+import errno
 import os
 import re
 import signal
@@ -192,6 +193,8 @@ def _error_message(error: BaseException, arguments: Sequence[str] | None) -> tup
             line = _resume_message("terminated", arguments)
         case click.ClickException():
             line = _usage_message(error, known=bool(meant))
+        case OSError(errno=errno.ENOSPC | errno.EDQUOT, filename=None):
+            line = f"no space left on a disk; free some, or set LEXBENCH_STORE, now {lexbench.store_root()}, to another disk"
         case OSError():
             where = f"{os.fsdecode(error.filename)}: " if isinstance(error.filename, str | bytes | os.PathLike) else ""
             line = f"{where}{error.strerror or error}"

@@ -93,7 +93,8 @@ class Milvus(Engine):
         index = client.prepare_index_params()
         graph = {"M": self.m, "efConstruction": self.ef_construction} if self.index == "HNSW" else {}
         index.add_index("v", index_type=self.index, metric_type="IP", params=graph)
-        client.create_collection(name, schema=schema, index_params=index)
+        client.create_collection(name, schema=schema)
+        client.create_index(name, index, sync=False)  # there is nothing to index yet, and the client would wait half a second
 
     def open(self, path: Path) -> "MilvusIndex":
         """Open the collection. Raises MissingData if the server has lost it."""

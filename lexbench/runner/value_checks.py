@@ -368,12 +368,13 @@ def _kept_documents(result: Result, scored: Sequence[_Scored], qrels: Qrels) -> 
     ideal = _with_all_relevant(result, qrels)
     for one in scored:
         measure: Any = own_measure(one.text)
-        low, high = (measure.per_query(join(lists, qrels, measure.depth)) for lists in (run, ideal))
+        low = measure.per_query(join(run, qrels, measure.depth))
         if one.cutoff <= KEPT:
             wrong = np.abs(one.values - low) > _CLOSE
             at = int(wrong.argmax())
             yield from _said(result, one.text, one.values, wrong, f"the documents that it keeps have {low[at]:.6g}")
         elif one.kind in (*_GROWING, "RCap", "P"):
+            high = measure.per_query(join(ideal, qrels, measure.depth))
             wrong = (one.values < low - _CLOSE) | (one.values > high + _CLOSE)
             at = int(wrong.argmax())
             span = f"the documents that it keeps allow {low[at]:.6g} to {high[at]:.6g}"
