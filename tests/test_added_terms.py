@@ -132,7 +132,7 @@ def test_a_missing_file_is_refused(folder):
     reconfigure(folder, lexbench={"positions": "text", "exact_terms": True})
     assert encoder(folder).checkpoint_defaults({"model": str(folder)}) == {"positions": "text"}
     (folder / EXACT_TERMS_FILE).unlink()
-    with pytest.raises(MissingData, match=r"exact_terms\.safetensors is missing"):
+    with pytest.raises(MissingData, match=r"exact_terms\.safetensors is missing, .*; copy it there from the folder"):
         encoder(folder).identity()
 
 

@@ -60,16 +60,18 @@ def failing(name, error):
 def test_a_system_that_fails_costs_its_own_job_only(folder):
     """An exception costs one line with the path of its traceback, a full disk one line that says what to do; others run."""
     store = Store(folder.parent / "store")
-    systems = {"broken": failing("Broken", ZeroDivisionError("my bug")), "full": failing("Full", OSError(ENOSPC, "full"))}
+    errors = {"broken": ZeroDivisionError("my bug"), "full": OSError(ENOSPC, "full"), "left": SystemExit(3)}
+    systems = {name: failing(name.title(), error) for name, error in errors.items()}
     planned = plan.plan_dataset(str(folder), {**systems, "bm25": "bm25"}, ["nDCG@10"], 10)
-    broken, full, fine = jobs.run(planned, store)
+    broken, full, left, fine = jobs.run(planned, store)
 
-    (log,) = (store.root / "logs").iterdir()
+    (log,) = (store.root / "logs").glob("broken*")
     assert "ZeroDivisionError: my bug" in broken.error
     assert "\n" not in broken.error
     assert str(log) in broken.error
     assert "in build" in log.read_text()
     assert full.error == f"the disk of {store.root} is full; free some space, and the same command continues"
+    assert "SystemExit: 3" in left.error
     assert fine.result.means["nDCG@10"] == 0.5
     assert len(list((store.root / "indexes").iterdir())) == 1
 

@@ -1,5 +1,6 @@
 """The boundary of the command line: every error is one line with the right exit code, and no input acts on the terminal."""
 
+import errno
 import json
 import os
 import re
@@ -95,7 +96,7 @@ def test_a_folder_that_cannot_be_written_costs_one_line(folder, capsys, tmp_path
 
 
 def test_an_unexpected_exception_gives_one_line(folder, capsys, monkeypatch):
-    """An unexpected exception gives one line with the path of its traceback; so does lack of memory."""
+    """An unexpected exception gives one line with the path of its traceback; lack of memory or disk space says so."""
 
     def breaks(_name):
         raise ZeroDivisionError("so\nit is")
@@ -112,6 +113,14 @@ def test_an_unexpected_exception_gives_one_line(folder, capsys, monkeypatch):
 
     monkeypatch.setattr(lexbench, "suite", hungry)
     assert ended(capsys, 1, "show", "suite", "pydoc").err == "lexbench: not enough memory\n"
+
+    def large(_name):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(lexbench, "suite", large)
+    found = ended(capsys, 1, "show", "suite", "pydoc").err
+    place = folder.parent / "store"
+    assert found == f"lexbench: no space left on a disk; free some, or set LEXBENCH_STORE, now {place}, to another disk\n"
 
 
 def ran(program, **settings):

@@ -86,6 +86,10 @@ def test_a_dry_run_states_the_settings_of_the_recipe(place, capsys):
         (["mine", "mine.toml", "--stage", 3], 2, "recipe tiny has no mine --stage 3; it has: pretrain, mine --stage 1"),
         (["pretrain", "mine.toml", "--set", "seed=-1"], 2, "lexbench: seed=-1: Expected `int` >= 0\n"),
         *((["pretrain", "mine.toml", "--set", f"pretrain.steps={value}"], 2, "steps") for value in IMPOSSIBLE),
+        (["all", "mine.toml", "--set", "stage1.negatives=bm26"], 3, "no retriever, encoder or model 'bm26'; did you mean"),
+        (["all", "mine.toml", "--set", 'stage2.negatives=sparse_mlm(model="{stage1}")@impct'], 3, "no engine 'impct'"),
+        (["all", "mine.toml", "--set", "stage1.queries=['mine', 'mine']"], 2, "Names a training set twice; name each once"),
+        (["all", "mine.toml", "--set", "encoding.document_length=201"], 2, "model takes at most 200 tokens; type encoding."),
         (["all", "msmarko"], 3, "no recipe or file 'msmarko'; did you mean 'msmarco'"),
         (["all", "msmarco", "--set", "hardware.precision=fp32"], 3, "msmarco-passage/train/judged is not here"),
         (["all", "none.toml"], 3, "no recipe or file 'none.toml'"),
@@ -129,6 +133,7 @@ def test_mining_prints_its_folder_and_the_next_command(place, capsys, monkeypatc
     assert again == {"recipe": "tiny", "made": [made]}
     monkeypatch.setenv("RANK", "1")
     assert run(capsys, "train", "mine", "mine.toml", "--stage", 1) == (0, "", "")
+    assert run(capsys, "train", "all", "mine.toml", "--dry-run") == (0, "", "")
 
 
 def test_a_missing_package_is_named_with_its_extra(place, capsys, monkeypatch):

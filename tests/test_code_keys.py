@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -174,6 +175,27 @@ def test_a_class_without_source_is_another_one_in_each_session():
     assert not is_lasting(describe(space["Typed"]()))
 
 
+def made(number):
+    """Return a plug-in of a class that is made anew and knows *number*, which is no setting."""
+
+    @dataclass(frozen=True)
+    class Made:
+        size: int = 1
+
+        def answer(self):
+            return number
+
+    return Made()
+
+
+def test_a_class_that_a_function_makes_is_another_one_in_each_session():
+    """Two classes of one function may have other variables, although their source and settings are the same."""
+    one, other = made(1), made(2)
+
+    assert describe(one) == describe(one) != describe(other)
+    assert not is_lasting(describe(one))
+
+
 # ---- lexbench itself -------------------------------------------------------------------------------------------------------
 
 
@@ -219,6 +241,25 @@ def test_a_clone_without_changes_has_the_keys_of_the_release(tmp_path, version):
     assert (len(bm25["code"]), scoring) == (16, {})
     edit(clone / "lexbench/measures/_scores.py")
     assert recipes(clone, PATH="")[1].keys() == {"code"}
+
+
+def test_durations_depend_on_released_code_too(tmp_path):
+    """The digest for keys of timings changes with every file that a plug-in imports, released or not, and with no other."""
+    place = own_copy(tmp_path)
+    program = "from lexbench.storage.code import source_digest; print(source_digest(['lexbench.retrievers.bm25']))"
+
+    def found():
+        variables = environment(store=place) | {"PYTHONPATH": str(place)}
+        command = [sys.executable, "-c", program]
+        done = subprocess.run(command, cwd=place, env=variables, capture_output=True, text=True, check=True)
+        return done.stdout
+
+    first = found()
+    edit(place / "lexbench/cli/run.py")
+    edit(place / "lexbench/encoders/dense.py")
+    assert found() == first
+    edit(place / "lexbench/retrievers/_bm25_search.py")
+    assert found() != first
 
 
 def test_an_edited_installation_is_no_release(tmp_path):

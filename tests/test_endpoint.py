@@ -1,5 +1,7 @@
 """Models behind an address, tested with a small server on this machine that can also fail."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 from model_server import VOCABULARY, ModelServer, numbers
@@ -66,6 +68,7 @@ def test_an_unreachable_server_is_one_line(serve):
         ({"data": []}, "expected the vectors of 2 texts, but the answer is something else"),
         ({"data": [{"index": 0, "embedding": [1.0]}, {"index": 1, "embedding": [1.0, 2.0]}]}, "the answer is something else"),
         ({"data": [{"index": at, "embedding": [float("nan")]} for at in (0, 1)]}, "the answer is something else"),
+        ({"error": "the model is not loaded"}, r'something else: {"error": "the model is not loaded"}'),
         (b"<html>", "the answer is no JSON"),
     ],
 )
@@ -75,6 +78,44 @@ def test_a_wrong_answer_is_one_line(serve, broken, message):
     server.broken = broken
     with pytest.raises(LexbenchError, match=message):
         Endpoint(server.url, "m").encode_query(["a", "b"])
+
+
+WRONG_INDEXES = {
+    "negative": [0, -1],
+    "repeated": [0, 0],
+    "out of range": [0, 2],
+    "one too many": [0, 1, 1],
+    "one too few": [1],
+    "from one": [1, 2],
+    "a fraction": [0, 1.5],
+    "text": ["0", "1"],
+    "none": [None, None],
+}
+
+
+@pytest.mark.parametrize("indexes", WRONG_INDEXES.values(), ids=WRONG_INDEXES)
+@pytest.mark.parametrize("kind", ["openai", "jina", "tei"])
+def test_wrong_indexes_are_refused(serve, kind, indexes):
+    """A vector or score whose index is not that of one text, or is another's too, is never given to a text."""
+    server = serve()
+    entries = [{"index": at, "embedding": [1.0], "relevance_score": 1.0, "score": 1.0} for at in indexes]
+    server.broken = {"openai": {"data": entries}, "jina": {"results": entries}, "tei": entries}[kind]
+    if kind == "openai":
+        ask = partial(Endpoint(server.url, "m").encode_query, ["a", "b"])
+    else:
+        documents = [Document("1", "a"), Document("2", "b")]
+        ask = partial(EndpointReranker(server.url, "m", kind).score, ["q", "q"], documents)
+    with pytest.raises(LexbenchError, match=r"of 2 (texts|documents), but the answer is something else"):
+        ask()
+
+
+@pytest.mark.parametrize("terms", [[1, 1], [-1], [VOCABULARY], [1.5], ["1"], [None]])
+def test_wrong_terms_are_refused(serve, terms):
+    """A term of a sparse vector is a whole number in the vocabulary, and stands in a vector once."""
+    server = serve()
+    server.broken = [[{"index": term, "value": 1.0} for term in terms]]
+    with pytest.raises(LexbenchError, match="each term once and below vocabulary=64, but the answer is something else"):
+        EndpointSparse(server.url, VOCABULARY).encode_query(["a"])
 
 
 def test_the_api_key_comes_from_the_environment_and_is_never_printed(serve, monkeypatch):
@@ -109,7 +150,7 @@ def test_sparse_vectors_of_a_server(serve):
     vectors = EndpointSparse(server.url, VOCABULARY, batch=3).encode_document(TEXTS)
     assert vectors.shape == (7, VOCABULARY)
     np.testing.assert_allclose(vectors.toarray()[2, 1], numbers(TEXTS[2])[0] + 0.1, rtol=1e-6)
-    with pytest.raises(LexbenchError, match="terms beyond vocabulary=4"):
+    with pytest.raises(LexbenchError, match="below vocabulary=4, but the answer is something else"):
         EndpointSparse(server.url, 4).encode_document(TEXTS)
 
 
@@ -122,7 +163,7 @@ def test_each_pair_has_its_own_score(serve, kind):
     np.testing.assert_allclose(scores, expected, rtol=1e-6)
 
 
-@pytest.mark.parametrize("url", ["localhost:80", "file:///etc/passwd", "http://me:secret@host"])
+@pytest.mark.parametrize("url", ["localhost:80", "file:///etc/passwd", "http://no such host", "http://me:secret@host"])
 def test_a_wrong_address_is_refused(url):
     """An address is http or https, without a name or password in it."""
     with pytest.raises(CommandError, match="endpoint"):

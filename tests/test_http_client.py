@@ -113,6 +113,15 @@ def test_an_answer_that_is_cut_short_is_repeated_and_then_one_line(waits):
     assert waits == [0.5, 1.0]
 
 
+def test_a_server_that_hangs_up_is_one_line(waits):
+    """A server that closes the connection without an answer is named with the reason in words, not as Python writes it."""
+    with (
+        talking(after=False) as url,
+        pytest.raises(CannotStart, match=rf"{url}/: (Remote end closed|Connection reset)[a-z ]*, 1"),
+    ):
+        HttpClient(url, retries=0).ask("GET", "/")
+
+
 @pytest.mark.parametrize(
     ("said", "waited"),
     [

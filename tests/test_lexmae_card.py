@@ -17,7 +17,16 @@ from tiny_recipes import stage
 from lexbench.errors import InvalidFile
 from lexbench.lexmae import card
 from lexbench.lexmae.card import CardScore, Loss, SeenCollection, Selected, TrainingFacts
-from lexbench.lexmae.recipe.settings import Encoding, ExactTermsSettings, Pretrain, Recipe, Selection, Start, TextHeadSettings
+from lexbench.lexmae.recipe.settings import (
+    Encoding,
+    ExactTermsSettings,
+    Imitation,
+    Pretrain,
+    Recipe,
+    Selection,
+    Start,
+    TextHeadSettings,
+)
 from lexbench.runner import systems
 
 HOSTILE = '[a](http://b) <i>x</i> | `c` *d* _e_ ``` &lt; ![f](g) "h" \\ \x7f\u2028 é😀'
@@ -92,6 +101,24 @@ def test_the_card_names_additions_to_the_paper(draft):
     for name in ("*exact terms*", "*collection idf*", "*text head*"):
         assert name in finished(draft, recipe)
         assert name not in finished(draft)
+
+
+def test_a_model_inherits_from_what_its_weights_come_from(draft):
+    """A teacher counts for its stage and stages that start there, an imitated model for what starts from the imitation."""
+    imitation = Imitation(model="owner/imitated", corpora=("any",), steps=1, batch_size=1, learning_rate=1.0)
+    stages = [stage(steps=1), stage(steps=1, start="imitated"), stage(steps=1, start="stage2", teacher="owner/teacher")]
+    recipe = replace(RECIPE, imitation=imitation, **{f"stage{number}": one for number, one in enumerate(stages, 1)})
+    cards = {what: finished(draft, recipe, what=what) for what in ("pretrained", "imitated", "stage1", "stage2", "stage3")}
+
+    assert [re.search("inherits what (.*) had been", text)[1] for text in cards.values()] == [
+        "owner/base",
+        "owner/base and owner/imitated",
+        "owner/base",
+        "owner/base and owner/imitated",
+        "owner/base and owner/imitated and owner/teacher",
+    ]
+    imitates = [what for what, text in cards.items() if "Its predictions imitate those of owner/imitated" in text]
+    assert imitates == ["imitated", "stage2", "stage3"]
 
 
 def test_the_hub_reads_the_front_matter(draft):

@@ -14,7 +14,6 @@ from tiny import KILL_AT_FLUSH, sealed
 
 from lexbench.artifacts.graph import Graph
 from lexbench.display.progress import Progress
-from lexbench.errors import CommandError
 from lexbench.lexmae.data import negatives
 from lexbench.lexmae.data.training_sets import open_training_set
 from lexbench.notation import parse
@@ -92,13 +91,6 @@ def test_negatives_from_elsewhere(tmp_path):
     assert mined(asked)[1] == {"qf": ["p1"], "qa": ["a1"]}
     write_run(Run.from_entries(["qa"], ["p2"], [1.0]), tmp_path / "fruit.trec")
     assert mined(asked)[1] == {"qa": ["p2"]}
-
-
-def test_a_training_set_that_is_named_twice(tmp_path):
-    """A training set is named once in a stage."""
-    folder = write(tmp_path / "fruit")
-    with pytest.raises(CommandError, match="stage 1 names a training set twice"):
-        negatives.mine(recipe(tmp_path, [folder, folder]), 1, Graph(Store()))
 
 
 def test_any_folder_name_can_be_filled_in(tmp_path):

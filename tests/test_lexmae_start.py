@@ -15,7 +15,7 @@ from torch.nn import functional
 from lexbench.artifacts.graph import Graph
 from lexbench.errors import CommandError, InvalidFile
 from lexbench.lexmae.model import start
-from lexbench.lexmae.recipe.settings import Start
+from lexbench.lexmae.recipe.settings import Encoding, Start
 from lexbench.models.loading import load_tokenizer
 from lexbench.storage.store import Store
 
@@ -26,7 +26,8 @@ ARCHITECTURES = ("bert", "distilbert", "roberta")
 def made(tmp_path, *, output="out", seed=42, pretrain=None, stage1=None, **given):
     """Make the start of a recipe with the settings *given* of [start]; return its folder."""
     sections = {"start": Start(**given), "pretrain": pretrain, "stage1": stage1}
-    return start.make(recipe(output=str(tmp_path / output), seed=seed, **sections), Graph(Store()))
+    encoding = Encoding(document_length=48)
+    return start.make(recipe(output=str(tmp_path / output), seed=seed, encoding=encoding, **sections), Graph(Store()))
 
 
 def logits(folder):
@@ -109,6 +110,13 @@ def test_other_architectures_are_refused(tmp_path):
         made(tmp_path, model=str(modern))
     with pytest.raises(InvalidFile, match="it has 2 layers, but the weights have 1"):
         made(tmp_path, model=str(cut))
+
+
+def test_a_model_without_a_tokenizer_is_refused(tmp_path):
+    """The tokenizer that transformers makes for such a folder knows no word."""
+    checkpoints.random_model("bert").save_pretrained(tmp_path / "given")
+    with pytest.raises(InvalidFile, match=r"given: there is no tokenizer with words; take the model"):
+        made(tmp_path, model=str(tmp_path / "given"))
 
 
 def test_a_finished_start_is_not_made_again(tmp_path):

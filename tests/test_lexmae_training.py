@@ -176,15 +176,38 @@ def test_two_processes_train_together(place):
     assert not (place / "two" / "pretrained.training").exists()
 
 
+WHOLE = [
+    "train",
+    "all",
+    "tiny.toml",
+    "--set",
+    "pretrain.steps=8",
+    "--set",
+    "pretrain.save_every=4",
+    "--set",
+    "stage3.teacher=bm25",
+]
+WHOLE += [f"--set=stage{stage}.{key}" for stage in (1, 2, 3) for key in ("steps=6", "save_every=2")]
+WHOLE += ["--set", "selection.every=3"]
+MINING = ("lexbench.lexmae.data.negatives", "_lists", 1)
+SCORING = ("lexbench.lexmae.training.selection", "CandidateScorer.scores", 2)  # at step 3
+
+
 @pytest.mark.slow
-def test_two_processes_that_are_killed_resume(place):
-    """If both are killed and resumed, log and weights are those of an uninterrupted training."""
-    for output, function, ended in (("calm", [code], 0), ("again", [killed_at, *BETWEEN], KILLED), ("again", [code], 0)):
-        first, second = together(place, function, [*ALONE, "--output", output])
-        assert (first.code(), second.code()) == (ended, ended), first.said + second.said
-    assert log(place / "again" / "pretrained") == log(place / "calm" / "pretrained")
-    weights = [(place / output / "pretrained" / "model.safetensors").read_bytes() for output in ("again", "calm")]
-    assert weights[0] == weights[1]
+def test_two_processes_that_are_killed_in_every_part_resume(place):
+    """After kills in pretraining, and in mining, steps and selection of each stage, logs and weights are as without them."""
+    first, second = together(place, [code], [*WHOLE, "--output", "calm"])
+    assert (first.code(), second.code()) == (0, 0), first.said + second.said
+    command = [*WHOLE, "--output", "again"]
+    for kill in (BEFORE, *3 * (MINING, SCORING, BEFORE)):
+        first, second = together(place, [killed_at, *kill], command)
+        assert first.code() == KILLED, f"{kill}: {first.said}"
+        assert second.code() != 0, f"{kill}: {second.said}"
+    first, second = together(place, [code], command)
+    assert (first.code(), second.code()) == (0, 0), first.said + second.said
+    for model in ("pretrained", "stage1", "stage2", "stage3"):
+        for file in ("losses.jsonl", "model.safetensors"):
+            assert (place / "again" / model / file).read_bytes() == (place / "calm" / model / file).read_bytes(), (model, file)
 
 
 def test_two_processes_choose_a_model(place):
@@ -199,7 +222,7 @@ def test_two_processes_choose_a_model(place):
 
 @pytest.mark.slow
 def test_torchrun(place):
-    """The same with torchrun itself: the second process and all libraries are silent."""
+    """The same with torchrun itself: the second process and all libraries are silent, and an error is said once."""
     torchrun = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", "-m", "lexbench"]
     environment = {**os.environ, "LEXBENCH_STORE": str(place / "store"), "LEXBENCH_OFFLINE": "1", "OMP_NUM_THREADS": "1"}
     command = [*torchrun, *PRETRAIN, "--output", "torchrun"]
@@ -208,6 +231,11 @@ def test_torchrun(place):
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines()[:2] == ["torchrun/start", "torchrun/pretrained"]
     assert all(line.startswith("tiny pretraining: ") for line in done.stderr.splitlines()), done.stderr
+    wrong = [*torchrun, "train", "all", "tiny.toml", "--set", "stage1.negatives=bm26", "--output", "wrong"]
+    done = subprocess.run(wrong, cwd=place, env=environment, capture_output=True, text=True, check=False)
+    told = [line for line in done.stderr.splitlines() if line.startswith("lexbench: ")]
+    assert len(told) == 1, done.stderr
+    assert "did you mean 'bm25'" in told[0]
 
 
 def test_batches_that_cannot_be_shared(place, monkeypatch, capsys):
@@ -358,6 +386,9 @@ def test_nothing_is_unpickled_but_tensors(tmp_path, name):
     with pytest.raises(LexbenchError, match=r"cannot read .*checkpoint-4 \(UnpicklingError\); remove it to resume"):
         fitted(tmp_path)
     assert not (tmp_path / "run").exists()
+    (tmp_path / "checkpoint-4" / "trainer_state.json").write_text("{")
+    with pytest.raises(LexbenchError, match=r"cannot read .*checkpoint-4 \(JSONDecodeError\); remove it to resume"):
+        fitted(tmp_path)
     (tmp_path / "checkpoint-4" / "complete").unlink()
     assert fitted(tmp_path)[1].resumed == 2
 

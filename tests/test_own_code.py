@@ -3,6 +3,7 @@
 import json
 import os
 import sys
+from types import SimpleNamespace
 from urllib.parse import parse_qsl, urlsplit
 
 import msgspec
@@ -115,6 +116,15 @@ def test_other_values_are_refused_by_their_type(returned, message):
         converted(returned, 3, {})
 
 
+@pytest.mark.parametrize("settings", [{"dtype": "complex64"}, {"device": "meta"}])
+def test_tensors_without_real_numbers_are_refused(settings):
+    """A complex tensor is not cut to its real part, and a tensor without data is one line."""
+    torch = pytest.importorskip("torch", reason="it is in the extra neural")
+    settings = {name: getattr(torch, value) if name == "dtype" else value for name, value in settings.items()}
+    with pytest.raises(LexbenchError, match=r"returned Tensor of shape \(3, 2\); it must"):
+        converted(torch.zeros((3, 2), **settings), 3, {})
+
+
 class Old:
     """An encoder like those of sentence-transformers before version 5: `encode` with prompts."""
 
@@ -163,6 +173,62 @@ def test_an_encoder_has_one_or_two_functions(given, query, document):
     made = system(given)
     assert made.name == getattr(given, "__name__", type(given).__name__)
     assert type(made.retriever.engine).__name__ == ("Csr" if encoder.kind is Kind.SPARSE else "Flat")
+
+
+def of_one_text(text: str) -> list[float]:
+    """Return the counts of one text (3,)."""
+    return counts([text])[0].tolist()
+
+
+def clearing(texts):
+    """Return counts (n, 3), and empty the list of texts."""
+    found = counts(texts)
+    texts.clear()
+    return found
+
+
+@pytest.mark.parametrize("given", [of_one_text, SimpleNamespace(encode=of_one_text), clearing])
+def test_functions_are_called_as_they_ask(given):
+    """A function of one text, as its signature says, is called for each; one that changes its list is asked for all texts."""
+    encoder = adapted(given)
+
+    assert (
+        encoder.encode_query(["ab", "b"]).tolist()
+        == encoder.encode_document(["ab", "b"]).tolist()
+        == counts(["ab", "b"]).tolist()
+    )
+
+
+async def waiting(texts):
+    """Return counts later."""
+    return counts(texts)
+
+
+def broken_later(texts):
+    """Return an iterator that raises."""
+    yield counts(texts)[0]
+    raise ValueError("the second text is wrong")
+
+
+def leaving(_texts):
+    """Leave the program."""
+    sys.exit(3)
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        (waiting, r"waiting is asynchronous; give a function that waits, e\.g\. lambda texts: asyncio\.run"),
+        (SimpleNamespace(encode=waiting), "SimpleNamespace is asynchronous"),
+        (SimpleNamespace(search=waiting), "SimpleNamespace is asynchronous"),
+        (broken_later, "broken_later cannot encode: ValueError: the second text is wrong"),
+        (leaving, "leaving cannot encode: SystemExit: 3"),
+    ],
+)
+def test_functions_that_do_not_answer_are_one_line(given, message):
+    """Asynchronous functions, iterators that raise and functions that leave the program end in one line with their name."""
+    with pytest.raises(LexbenchError, match=message):
+        adapted(given).encode_query(["a", "b"])
 
 
 def test_terms_are_named_and_kept_in_one_session():

@@ -198,7 +198,8 @@ MISTAKES = [  # exit code, what the corpus, the queries, the judgements or other
             (2, "[]\n", "line 1: not a JSON object"),
             (1, '{"text": "x"}\n', "there is no '_id'; there is: text; expected: _id, text and"),
             (1, '{"_id": "d1", "heading": "x"}\n', "document 'd1' has no field 'text'; it has: _id, heading"),
-            (1, '{"_id": "d", "text": 7}\n', "document 'd' has no field 'text'"),
+            (1, '{"_id": "d", "text": 7}\n', "line 1: the text of 'd' is int; it must be a text"),
+            (1, '{"_id": "d", "title": 1984, "text": "x"}\n', "line 1: the title of 'd' is int; it must be a text"),
             (1, '{"_id": "a", "text": "x"}\n\n{"_id": "a", "text": "y"}\n', "corpus.jsonl:1 and 3: two documents"),
             (1, '{"_id": "a", "text": "x"}\n{"_id": "b\\tc", "text": "y"}\n', "corpus.jsonl:2: document id 'b\\tc'"),
             (1, '{"_id": "a\\u0000b", "text": "x"}\n', "line 1: the id 'a\\x00b' has a NUL"),
@@ -207,6 +208,12 @@ MISTAKES = [  # exit code, what the corpus, the queries, the judgements or other
             (1, '{"_id": 7.5, "text": "x"}\n', "line 1: the _id 7.5 is not a string"),
             (1, '{"_id": true, "text": "x"}\n', "line 1: the _id True is not a string"),
         )
+    ),
+    (2, {"corpus.jsonl": '[\n{"_id": "d", "text": "x"}]\n'}, "if the file is one JSON value, call it corpus.json"),
+    (
+        2,
+        {"corpus.jsonl": None, "corpus.jsonl.zst": b"\x28\xb5\x2f\xfd"},
+        "zst: it is packed and cannot be read; type: zstd -d",
     ),
     (2, {"queries.jsonl": '{"_id": "q1", "text": "caf\xe9"}\n'.encode("latin-1")}, "iconv -f LATIN1 -t UTF-8"),
     (1, {"queries.jsonl": '{"_id": "q1", "text": "x"}\n' * 2}, "queries.jsonl:1 and 2: two queries"),

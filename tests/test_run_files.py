@@ -51,6 +51,7 @@ def tables(name):
         + "".join(f"{query}\t{doc}\t{score}\n" for query, doc, score, _ in rows(name)),
         f"{name}.jsonl.gz": lines(named),
         f"{name}.json": json.dumps(ENTRIES[name]),
+        f"{name}.json.gz": json.dumps({query: list(scored) for query, scored in ENTRIES[name].items()}),
     }
 
 

@@ -107,6 +107,15 @@ def test_expanded_documents(model, expanded):
         made.tokenise_documents([Document(name, "") for name in "0xyz1w"])
 
 
+def test_own_tokens_of_an_expanded_document(model, expanded):
+    """A text that is as long as the own tokens leave is not cut; one token more is."""
+    made = encoder(model, expansions=expanded[1])
+    left = made.document_length - made.own_tokens()
+    cut = [made.tokenise_documents([Document("0", "neural " * count)]).truncated for count in (left, left + 1)]
+
+    assert cut == [0, 1]
+
+
 def test_the_key(model, expanded, tmp_path):
     """The content of the expansions is in the key of the encodings; their path and the query length are not."""
     made = encoder(model, expansions=expanded[1])

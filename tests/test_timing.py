@@ -26,6 +26,8 @@ from lexbench.runner import jobs
 from lexbench.runner.plan import plan_dataset
 from lexbench.runner.search import read_run
 from lexbench.runner.systems import system
+from lexbench.storage import environment
+from lexbench.storage.node import Stored
 from lexbench.storage.store import Store
 from lexbench.timing import machine, measuring
 from lexbench.timing.protocol import TimingSettings, sample
@@ -147,6 +149,22 @@ def test_a_timing_is_not_repeated(fruit, bm25, here, monkeypatch):
     assert anew.result.timings[0].stages != deeper.result.timings[0].stages
     (stored,) = stored_results(fruit[1]).entries
     assert sorted(timing.k for timing in stored.result.timings) == [2, 5, 10, 10]
+
+
+def test_other_code_is_timed_again(fruit, here, monkeypatch):
+    """Code and packages that change no answer change durations: each has its own timing, and the newest is shown."""
+    (before,) = timed(fruit, "bm25(b=0.3)", offline=False)
+    monkeypatch.setattr("lexbench.timing.timer.source_digest", lambda modules: "+".join(sorted(modules)))
+    (edited,) = timed(fruit, "bm25(b=0.3)", offline=False)
+    facts = Stored(fruit[1].root / edited.result.timings[0].folder).facts
+    monkeypatch.setattr(environment, "versions", lambda _packages: {"numpy": "9"})
+    (upgraded,) = timed(fruit, "bm25(b=0.3)", offline=False)
+
+    assert {"lexbench.retrievers.bm25", "lexbench.timing.measuring"} <= set(facts["code"].split("+"))
+    folders = [one.result.timings[0].folder for one in (before, edited, upgraded)]
+    assert len(set(folders)) == 3
+    (shown,) = [one.result.timings for one in stored_results(fruit[1]).entries if one.result.system == "bm25(b=0.3)"]
+    assert len(shown) == 1
 
 
 def test_another_machine_is_timed_itself(fruit, bm25, monkeypatch):

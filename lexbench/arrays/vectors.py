@@ -55,7 +55,7 @@ def converted(returned: Any, texts: int | None, columns: dict[str, int]) -> Any:
     try:
         with np.errstate(over="ignore"):  # infinity is refused below
             vectors = _vectors(returned, columns)
-    except (TypeError, ValueError):  # e.g. texts instead of numbers, or rows of several lengths
+    except (TypeError, ValueError, RuntimeError):  # e.g. texts instead of numbers, rows of several lengths, or codes of torch
         vectors = None
     if vectors is None:
         raise LexbenchError(f"the encoder returned {_form(returned)}; it must return {_RETURNS}")
@@ -124,7 +124,7 @@ def _without_torch(value: Any) -> Any:
         return value
     tensor = value.detach().cpu()
     if str(tensor.layout) == "torch.strided":
-        return tensor.float().numpy()  # NumPy has no bfloat16
+        return (tensor.float() if tensor.is_floating_point() else tensor).numpy()  # NumPy has no bfloat16
     tensor = tensor.to_sparse_coo().coalesce()
     return scipy.sparse.coo_array((tensor.values().float().numpy(), tuple(tensor.indices().numpy())), shape=tuple(tensor.shape))
 

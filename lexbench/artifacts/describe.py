@@ -27,7 +27,7 @@ def describe(plugin: Any, *, index: bool = False) -> Any:
 
     With *index*, only what decides its index. Code that is part of a released lexbench has only a version. An object that is no
     dataclass and has no `identity`, or whose source is unknown, gets a new description in every session, so its results are
-    never mistaken for results of another object with the same name.
+    never mistaken for results of another object with the same name. So does an object of a class that a function made.
     """
     if isinstance(plugin, tuple | list):
         return [describe(item, index=index) for item in plugin]
@@ -44,7 +44,8 @@ def describe(plugin: Any, *, index: bool = False) -> Any:
         description[CODE] = code
     if is_dataclass(plugin) and fields(plugin):
         description["settings"] = describe(registry.settings(plugin, index=index), index=index)
-    if code is None or not (files or is_dataclass(plugin)):
+    inside = "<locals>" in type(plugin).__qualname__  # a class that a function makes may use variables of that call
+    if code is None or not (files or (is_dataclass(plugin) and not inside)):
         description[SESSION] = _session(plugin)
     if files:
         description["identity"] = files

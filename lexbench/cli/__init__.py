@@ -6,10 +6,12 @@ SIGTERM and SIGHUP. `main` is the entry point, `code` returns the exit code inst
 becomes one line on stderr.
 """
 
+import errno
 import os
 import re
 import signal
 import sys
+import time
 import traceback
 from collections.abc import Sequence
 from functools import cache
@@ -38,6 +40,7 @@ GROUPS = {  # how `lexbench --help` groups the commands; a command that is in no
 }
 _SIGNALLED = 128  # shells report 128 + the signal's number for a process that a signal ended
 _VERDICTS = (1, 2)  # exit codes of `lexbench gate` that are answers, so its errors exit with another code
+_LATE = 15  # seconds that the first process of torchrun has to say what is wrong before the others do
 _LONGEST = 2000  # characters of an error message; longer ones usually repeat a huge argument
 
 
@@ -158,9 +161,22 @@ def code(arguments: Sequence[str] | None = None) -> int:
         sys.stdout = Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115 - for the interpreter's last flush
         return 0
     except (Exception, KeyboardInterrupt, _Terminated) as error:  # noqa: BLE001 - no exception leaves this function
+        if _first_says(error):
+            return getattr(error, "exit_code", _SIGNALLED + signal.SIGINT)
         line, exit_code = _error_message(error, arguments)
         _print_error(line)
     return exit_code
+
+
+def _first_says(error: BaseException) -> bool:
+    """Return whether another process, the first one of torchrun, says what is wrong; torchrun then ends the others."""
+    if "TORCHELASTIC_RUN_ID" not in os.environ or os.environ.get("RANK", "0") == "0":
+        return False
+    try:
+        time.sleep(_LATE if isinstance(error, Exception) else 0)
+    except (KeyboardInterrupt, _Terminated):
+        return True
+    return not isinstance(error, Exception)
 
 
 def _error_message(error: BaseException, arguments: Sequence[str] | None) -> tuple[str, int]:
@@ -177,6 +193,8 @@ def _error_message(error: BaseException, arguments: Sequence[str] | None) -> tup
             line = _resume_message("terminated", arguments)
         case click.ClickException():
             line = _usage_message(error, known=bool(meant))
+        case OSError(errno=errno.ENOSPC | errno.EDQUOT, filename=None):
+            line = f"no space left on a disk; free some, or set LEXBENCH_STORE, now {lexbench.store_root()}, to another disk"
         case OSError():
             where = f"{os.fsdecode(error.filename)}: " if isinstance(error.filename, str | bytes | os.PathLike) else ""
             line = f"{where}{error.strerror or error}"

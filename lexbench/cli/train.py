@@ -11,6 +11,7 @@ import lexbench
 from lexbench.cli._options import described, json_option, together
 from lexbench.cli._output import print_answer
 from lexbench.cli._progress import shown
+from lexbench.display.answer import Answer
 
 _COMMANDS = {
     "pretrain": "Pretrain the masked autoencoder, after making the initial model.",
@@ -37,16 +38,17 @@ def command() -> None:
 
 def _run(step: str, recipe: str, *, dry_run: bool, time: bool, as_json: bool, **options: Any) -> None:
     """Do a step of the recipe, or list its parts in a dry run. Under torchrun only the first process prints."""
-    if dry_run:
-        print_answer(lexbench.training_plan(recipe, step, time=time, **options), as_json=as_json)
-        return
-    if time:
-        raise click.UsageError("--time is for --dry-run; type --dry-run --time")
     first = os.environ.get("RANK", "0") == "0"
-    with shown() if first else nullcontext(lexbench.Progress()) as progress:
-        trained = lexbench.train(recipe, step, progress=progress, **options)
-    if trained:
-        print_answer(trained, as_json=as_json)
+    answer: Answer | None
+    if dry_run:
+        answer = lexbench.training_plan(recipe, step, time=time, **options)
+    elif time:
+        raise click.UsageError("--time is for --dry-run; type --dry-run --time")
+    else:
+        with shown() if first else nullcontext(lexbench.Progress()) as progress:
+            answer = lexbench.train(recipe, step, progress=progress, **options)
+    if first and answer:
+        print_answer(answer, as_json=as_json)
 
 
 for _name, _help in _COMMANDS.items():

@@ -22,7 +22,7 @@ from lexbench.datasets.sources.hf import PREFIX, Hf, HubName, snapshot
 from lexbench.datasets.stated_columns import stated_columns
 from lexbench.errors import CommandError, InvalidFile, MissingData, UnknownName, listed, with_meaning
 from lexbench.plugins import Source
-from lexbench.storage.reading import read_toml
+from lexbench.storage.reading import open_file, read_toml
 from lexbench.storage.store import RememberedPlace
 from lexbench.synonyms import nearest
 
@@ -221,7 +221,9 @@ def find_folder(path: Path, split: str | None = None, columns: Mapping[str, str]
     contract = msgspec.structs.replace(contract, corpus=above if shared else own)
     source = Files.locate(contract, [path, path.parent] if shared else [path])
     if source is None:
-        tables = [file.name for file in sorted(path.iterdir()) if file.suffix in _TABLES]
+        for packed in sorted((*path.glob("*.zst"), *path.glob("*.zip"))):
+            open_file(packed).close()  # raises an error that says how to unpack it
+        tables = [file.name for file in sorted(path.iterdir()) if file.suffix.lower() in _TABLES]
         named = f"it has {listed(tables, _NAMED)}: call the documents corpus, the queries queries, and the judgements qrels; "
         raise MissingData(
             f"{path} is no dataset: no documents in it; {named if tables else ''}"

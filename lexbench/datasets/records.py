@@ -157,8 +157,9 @@ def record_of(row: Row) -> Record:
         raise NoColumn(f"there is no '_id'; there is: {', '.join(map(str, row))}; expected: _id, text and optionally title")
     record_id = id_of(row[name])
     fields = {key: "" if value is None else value for key, value in row.items() if isinstance(value, str | None)}
-    if "instruction" in row and "instruction" not in fields:
-        raise TypeError(f"the instruction of {record_id!r} is {type(row['instruction']).__name__}; it must be a text")
+    for wrong in ("text", "title", "instruction"):
+        if wrong in row and wrong not in fields and str(row[wrong]) != "nan":  # pandas' missing value
+            raise TypeError(f"the {wrong} of {record_id!r} is {type(row[wrong]).__name__}; it must be a text")
     if "text" not in fields and (other := next((text for text in TEXTS if text in fields and text != name), None)):
         fields["text"] = fields[other]
     if fields.get("title", "").strip() == _NO_TITLE:

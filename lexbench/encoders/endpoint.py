@@ -6,14 +6,14 @@ description of itself. Documents and queries are sent to the server.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from lexbench.encoders._prompts import Prompted
 from lexbench.errors import LexbenchError
-from lexbench.models.served import ServedModel, in_batches
+from lexbench.models.served import ServedModel, in_batches, in_order
 from lexbench.registry import at_search, runtime
 from lexbench.types import Kind
 
@@ -72,21 +72,14 @@ class Endpoint(ServedModel, Prompted):
     def _vectors(self, texts: list[str]) -> NDArray[np.float32]:
         """Return the vectors of one request. Raises LexbenchError unless the answer has one vector of numbers per text."""
         if self.server == "tei":
-            rows = self.post("/embed", {"inputs": texts, "truncate": True, "normalize": False})
+            answer = self.post("/embed", {"inputs": texts, "truncate": True, "normalize": False})
         else:
-            rows = _in_order(self.post("/v1/embeddings", {"model": self.model, "input": texts, "encoding_format": "float"}))
+            answer = self.post("/v1/embeddings", {"model": self.model, "input": texts, "encoding_format": "float"})
         try:
+            rows = answer if self.server == "tei" else in_order(answer["data"], len(texts), "embedding")
             vectors = np.array(rows, np.float32)
-        except (TypeError, ValueError, OverflowError):
+        except (TypeError, KeyError, ValueError, OverflowError):
             vectors = np.zeros(0, np.float32)
         if vectors.ndim != 2 or len(vectors) != len(texts) or not vectors.shape[1] or not np.isfinite(vectors).all():  # noqa: PLR2004
-            raise LexbenchError(f"{self.url}: expected the vectors of {len(texts)} texts, but the answer is something else")
+            raise self.unexpected(f"the vectors of {len(texts)} texts", answer)
         return vectors
-
-
-def _in_order(answer: Any) -> list[Any]:
-    """Return the vectors of an OpenAI-like answer in the order of the texts; an empty list for any other answer."""
-    try:
-        return [entry["embedding"] for entry in sorted(answer["data"], key=lambda entry: entry["index"])]
-    except (TypeError, KeyError):
-        return []

@@ -6,12 +6,13 @@ The answer for a text is a list of {"index": term, "value": weight}. A served mo
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
+from operator import index
 from typing import Any, ClassVar
 
 import numpy as np
 from scipy import sparse
 
-from lexbench.errors import LexbenchError
 from lexbench.models.served import ServedModel, in_batches
 from lexbench.plugins import Encoder
 from lexbench.registry import runtime
@@ -50,15 +51,14 @@ class EndpointSparse(ServedModel, Encoder):
         """Return the vectors of one request. Raises LexbenchError unless the answer has weights above 0 for each text."""
         answer = self.post("/embed_sparse", {"inputs": texts, "truncate": True})
         try:
-            rows = [sorted((int(entry["index"]), float(entry["value"])) for entry in row) for row in answer]
+            rows = [sorted((index(entry["index"]), float(entry["value"])) for entry in row) for row in answer]
             terms = np.array([term for row in rows for term, _ in row], np.int64)
         except (TypeError, KeyError, ValueError, OverflowError):
             rows, terms = [], np.zeros(0, np.int64)
         weights = np.array([weight for row in rows for _, weight in row], np.float32)
-        if len(rows) != len(texts) or ((terms < 0) | (terms >= self.vocabulary)).any() or not (weights > 0).all():
-            raise LexbenchError(
-                f"{self.url}: expected the sparse vectors of {len(texts)} texts, but the answer is something else, "
-                f"or has terms beyond vocabulary={self.vocabulary}"
-            )
+        repeated = any(one == after for row in rows for (one, _), (after, _) in pairwise(row))
+        if len(rows) != len(texts) or ((terms < 0) | (terms >= self.vocabulary)).any() or repeated or not (weights > 0).all():
+            wanted = f"the sparse vectors of {len(texts)} texts, each term once and below vocabulary={self.vocabulary}"
+            raise self.unexpected(wanted, answer)
         offsets = np.concatenate([[0], np.cumsum([len(row) for row in rows])])
         return sparse.csr_array((weights, terms, offsets), shape=(len(texts), self.vocabulary))

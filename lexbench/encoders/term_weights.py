@@ -92,6 +92,10 @@ class TermWeights(Transformer):
             )
         return self._expanded(self._document_model(), [document.text for document in documents], [text or "" for text in added])
 
+    def own_tokens(self) -> int:
+        """Return how many tokens of a document are not its text's: those of the expansion count in full."""
+        return self.expansion_length + _SPECIAL if self.expansions else super().own_tokens()
+
     def _expanded(self, model: "TermWeightsModel", texts: Sequence[str], added: Sequence[str]) -> Tokens:
         """Return [CLS] text [SEP] expansion [SEP] for each text."""
         first, last = model.first, int(model.tokenizer.sep_token_id)

@@ -15,7 +15,7 @@ import msgspec
 
 from lexbench.display.table import Table, escape, markdown, number
 from lexbench.errors import InvalidFile
-from lexbench.lexmae.recipe.settings import STAGES, Imitation, Recipe
+from lexbench.lexmae.recipe.settings import Imitation, Recipe, Stage
 from lexbench.models.checkpoint import read_json
 from lexbench.models.stated_settings import EXACT_TERMS
 from lexbench.storage import atomic
@@ -203,7 +203,7 @@ def text(recipe: Recipe, what: What, facts: TrainingFacts) -> str:
             document=_DOCUMENT[encoding.titles],
             positions=_POOLED[encoding.positions],
         ),
-        _data(recipe, facts),
+        _data(recipe, what, facts),
         f"## Recipe\n\n```toml\n{toml(msgspec.to_builtins(recipe))}```",
         _training(recipe, facts),
         *_scores(facts),
@@ -239,12 +239,18 @@ def _about(recipe: Recipe, what: What) -> str:
     described = f"“{_shown(recipe.description.strip())}”\n\n" if recipe.description.strip() else ""
     exact_terms = _EXACT_TERMS.format(stems=_STEMS if recipe.exact_terms.stems else "") if recipe.exact_terms else ""
     idf = _COLLECTION_IDF.format(power=recipe.encoding.query_idf) if recipe.encoding.query_idf else ""
-    imitates = _imitates(recipe, recipe.imitation) if recipe.imitation and what != "pretrained" else ""
+    imitates = _imitates(recipe, recipe.imitation) if recipe.imitation and "imitated" in _lineage(recipe, what) else ""
     kept = {"document_terms": recipe.encoding.text_terms, "query_terms": recipe.encoding.query_text_terms}
     head = _TEXT_HEAD.format(**kept) if has_text_head(recipe, what) else ""
     table = _TABLE if _has_table(recipe, what) else ""
     about = (_ABOUT.format(what=_WHAT[what]), table, imitates, exact_terms, head, idf)
     return f"# {_shown(recipe.name)}\n\n{described}{''.join(about)}"
+
+
+def _lineage(recipe: Recipe, model: str) -> list[str]:
+    """Return *model* and the models that its weights come from."""
+    section = recipe.section(model)
+    return [model, *(_lineage(recipe, section.start) if isinstance(section, Stage) else [])]
 
 
 def _imitates(recipe: Recipe, settings: Imitation) -> str:
@@ -254,7 +260,7 @@ def _imitates(recipe: Recipe, settings: Imitation) -> str:
     return _IMITATES.format(model=imitated, means=kept, ranking=ranks, averaged=averaged)
 
 
-def _data(recipe: Recipe, facts: TrainingFacts) -> str:
+def _data(recipe: Recipe, what: What, facts: TrainingFacts) -> str:
     rows = (
         (
             _shown(data.dataset),
@@ -268,9 +274,10 @@ def _data(recipe: Recipe, facts: TrainingFacts) -> str:
     notes = [f"Documents were read {_DOCUMENT[recipe.encoding.titles]}."]
     notes += [line for use, line in _SEEN.items() if use in uses]
     inherited = [recipe.start.model] if recipe.start.weights == "keep" else []
-    stages = [recipe.stage(number) for number in STAGES]
-    inherited += [part.model for part in (recipe.imitation, recipe.ranking) if part]
-    inherited += [stage.teacher for stage in stages if stage and stage.teacher]
+    lineage = _lineage(recipe, what)
+    stages = [stage for model in reversed(lineage) if isinstance(stage := recipe.section(model), Stage)]
+    inherited += [part.model for part in (recipe.imitation, recipe.ranking) if part and "imitated" in lineage]
+    inherited += [stage.teacher for stage in stages if stage.teacher]
     if inherited:
         notes.append(f"It inherits what {_shown(' and '.join(dict.fromkeys(inherited)))} had been trained on.")
     return f"## Data\n\n{_table(('dataset', 'for', 'counts', 'note'), rows)}\n\n{' '.join(notes)}"

@@ -110,7 +110,10 @@ def masked_lm_files(folder: Path, *, documents_only: bool = False) -> Checkpoint
     needed = {EXACT_TERMS: (stated, EXACT_TERMS_FILE), "text_terms": (defaults.get("text_terms"), TEXT_HEAD_FILE)}
     for setting, (value, file) in needed.items():
         if value and files.folder / file not in heads:
-            raise MissingData(f"{folder}: config.json says {setting}, and {file} is missing; copy it from the model's source")
+            raise MissingData(
+                f"{files.folder}: config.json says {setting}, and {file} is missing, which other programs do not save; copy it "
+                "there from the folder of the model that was trained; for a model NAME, see: lexbench show model NAME"
+            )
     return replace(files, defaults=defaults, heads=heads)
 
 

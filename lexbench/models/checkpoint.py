@@ -150,7 +150,9 @@ def optional_json(path: Path) -> dict[str, Any]:
 def _json_value(path: Path) -> Any:
     try:
         return json.loads(path.read_bytes())
-    except (OSError, ValueError, RecursionError) as error:
+    except OSError as error:
+        raise InvalidFile(f"{path}: {error.strerror}; {AGAIN}") from error
+    except (ValueError, RecursionError) as error:
         raise InvalidFile(f"{path}: not valid JSON ({error}); {AGAIN}") from error
 
 

@@ -247,7 +247,7 @@ def fill(model: Any, tensors: Mapping[str, Tensor], device: torch.device | str) 
 
 
 def load_tokenizer(folder: Path) -> "PreTrainedTokenizerFast":
-    """Return the tokenizer in *folder*. Raises InvalidFile if it does not load or has no fast form."""
+    """Return the tokenizer in *folder*. Raises InvalidFile if there is none, or it does not load or has no fast form."""
     from transformers import AutoTokenizer, PreTrainedConfig, PreTrainedTokenizerFast
     from transformers.models.auto.configuration_auto import CONFIG_MAPPING
 
@@ -260,6 +260,8 @@ def load_tokenizer(folder: Path) -> "PreTrainedTokenizerFast":
         raise InvalidFile(f"{folder}: the tokenizer does not load ({first_line(error)}); {_MODEL_AGAIN}") from error
     if not isinstance(tokenizer, PreTrainedTokenizerFast):
         raise InvalidFile(f"{folder}: {type(tokenizer).__name__} has no fast form; save it as tokenizer.json")
+    if set(tokenizer.get_vocab()) <= set(tokenizer.all_special_tokens):  # transformers makes one if there are no files
+        raise InvalidFile(f"{folder}: there is no tokenizer with words; {_MODEL_AGAIN}")
     return tokenizer
 
 

@@ -25,6 +25,7 @@ S = TypeVar("S")
 T = TypeVar("T")
 
 _SESSION = uuid4().hex
+_SHOWN = 120  # characters of a wrong answer
 
 
 @dataclass(frozen=True)
@@ -86,8 +87,13 @@ class ServedModel(Model):
         except (TypeError, KeyError, IndexError):
             said = None
         if not isinstance(said, str):
-            raise LexbenchError(f"{self.url}: expected a chat completion, but the answer is something else")
+            raise self.unexpected("a chat completion", answer)
         return said
+
+    def unexpected(self, expected: str, answer: Any) -> LexbenchError:
+        """Return the error for an *answer* that is not what was *expected*; it shows how the answer begins."""
+        begin = shortened(json.dumps(answer, ensure_ascii=False), _SHOWN)
+        return LexbenchError(f"{self.url}: expected {expected}, but the answer is something else: {begin}")
 
     @property
     def client(self) -> HttpClient:
@@ -110,6 +116,17 @@ def in_batches(texts: Sequence[S], batch: int, parallel: int, request: Callable[
     batches = [list(texts[at : at + batch]) for at in range(0, len(texts), batch)]
     with ThreadPoolExecutor(parallel) as pool:
         return list(pool.map(request, batches))
+
+
+def in_order(entries: Any, count: int, name: str) -> list[Any]:
+    """Return the *name* of each entry, in the order of "index".
+
+    Raises ValueError, TypeError or KeyError unless each index from 0 to *count* - 1 is there once.
+    """
+    ordered = sorted(((entry["index"], entry[name]) for entry in entries), key=lambda pair: pair[0])
+    if [index for index, _ in ordered] != list(range(count)):
+        raise ValueError
+    return [value for _, value in ordered]
 
 
 @lru_cache  # once per process

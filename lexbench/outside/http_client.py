@@ -40,7 +40,7 @@ def checked_address(url: str, called: str) -> str:
     """Return *url* without a slash at its end. Raises CommandError, naming *called*, if it is malformed or has a password."""
     try:
         parts = urlsplit(url)
-        usable = parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port or 1) > 0
+        usable = parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port or 1) > 0 and not url.split()[1:]
     except ValueError:  # no number as the port, half of an IPv6 address
         usable = False
     if not usable:
@@ -187,7 +187,10 @@ class HttpClient:
         """Return the error for no answer, or none in time."""
         found = getattr(error, "reason", None) or error
         cause: Any = found
-        while isinstance(cause, HTTPError) and isinstance(inner := cause.__cause__ or cause.__context__, HTTPError | OSError):
+        while isinstance(cause, HTTPError):
+            inner = cause.__cause__ or cause.__context__ or (cause.args or (None,))[-1]
+            if not isinstance(inner, HTTPError | OSError):
+                break
             cause = inner
         said = shortened(getattr(cause, "strerror", None) or one_line(str(cause)) or type(cause).__name__, _SHOWN)
         if isinstance(found, SSLError):

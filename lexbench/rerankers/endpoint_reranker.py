@@ -11,8 +11,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from lexbench.errors import LexbenchError
-from lexbench.models.served import ServedModel
+from lexbench.models.served import ServedModel, in_order
 from lexbench.plugins import Reranker
 from lexbench.registry import runtime
 from lexbench.types import Document
@@ -53,11 +52,9 @@ class EndpointReranker(ServedModel, Reranker):
             answer = self.post("/rerank", {"model": self.model, "query": query, "documents": texts})
             entries, value = answer.get("results") if isinstance(answer, dict) else None, "relevance_score"
         try:
-            scores = np.full(len(texts), np.nan, np.float32)
-            for entry in entries or ():
-                scores[int(entry["index"])] = float(entry[value])
-        except (TypeError, KeyError, ValueError, IndexError, OverflowError):
-            scores = np.full(1, np.nan, np.float32)
-        if not np.isfinite(scores).all():
-            raise LexbenchError(f"{self.url}: expected the scores of {len(texts)} documents, but the answer is something else")
+            scores = np.array(in_order(entries, len(texts), value), np.float32)
+        except (TypeError, KeyError, ValueError, OverflowError):
+            scores = np.zeros(0, np.float32)
+        if scores.shape != (len(texts),) or not np.isfinite(scores).all():
+            raise self.unexpected(f"the scores of {len(texts)} documents", answer)
         return scores

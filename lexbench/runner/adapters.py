@@ -5,7 +5,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from inspect import Parameter
+from inspect import Parameter, isasyncgenfunction, iscoroutinefunction
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -52,6 +52,11 @@ def adapted(item: Any) -> Any:
         return with_kind(item)
     if (vectors := _vectors(item)) is not None:
         return vectors
+    functions = (item, *(getattr(item, name, None) for names in _FORMS for name in names))
+    if any(isasyncgenfunction(one) or iscoroutinefunction(one) for one in functions):
+        raise CommandError(
+            f"{name_of(item)} is asynchronous; give a function that waits, e.g. lambda texts: asyncio.run(encode(texts))"
+        )
     make = next((make for names, make in _FORMS.items() if all(hasattr(item, name) for name in names)), None)
     if make is None and callable(item):
         make = _FUNCTIONS.get(_arguments(item))

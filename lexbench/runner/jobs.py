@@ -95,7 +95,7 @@ def _outcome(job: Job, data: Data, graph: Graph) -> Outcome:
         if outcome.result and job.source and job.contract.source.loader == "files":
             place, columns = job.source.place("judgements"), job.contract.source.columns
             graph.store.remember_place(outcome.result.digests, place, columns)
-    except Exception as error:  # noqa: BLE001 - see failure
+    except (Exception, SystemExit) as error:  # noqa: BLE001 - see failure; a plug-in must not end the program
         return failure(error, job, graph.store)
     return outcome
 
@@ -142,7 +142,7 @@ def results_of(plan: Plan, outcomes: Iterable[Outcome], store: Store) -> Results
 # ---- failures --------------------------------------------------------------------------------------------------------------
 
 
-def failure(error: Exception, job: Job, store: Store) -> Outcome:
+def failure(error: BaseException, job: Job, store: Store) -> Outcome:
     """Return the outcome of a job that raised *error*. The traceback of an unexpected error is saved in a file."""
     again = job.command
     if isinstance(error, LexbenchError):

@@ -11,7 +11,7 @@ from enum import Enum
 from functools import partial
 from importlib import import_module
 from inspect import Parameter, signature
-from typing import Any, Literal, NamedTuple, TypeAlias, get_args
+from typing import Any, Literal, NamedTuple, TypeAlias, TypeVar, get_args
 from uuid import uuid4
 
 import numpy as np
@@ -23,6 +23,7 @@ from lexbench.plugins import Encoder
 from lexbench.storage.artifact_folder import SESSION
 from lexbench.types import Document, Kind
 
+T = TypeVar("T")
 Encode: TypeAlias = Callable[[list[Any]], Any]
 Role: TypeAlias = Literal["query", "document"]
 
@@ -133,10 +134,11 @@ class ForeignEncoder(StandIn, Encoder):
 
         Raises LexbenchError, in one line, for an exception of the function, and for what it returned.
         """
-        returned, taken = _only_value(called(self.wrapped, encode, texts))
+        count = len(texts)  # the function may change the list
+        returned, taken = called(self.wrapped, lambda given: _only_value(encode(given)), texts)
         if taken:
             self.remember(f"of the table that it returned, {taken} was taken")
-        vectors = converted(returned, len(texts), self._columns)
+        vectors = converted(returned, count, self._columns)
         kind = kind_of(vectors)
         if kind is Kind.DENSE and vectors.shape[1] >= _WIDE and _are_codes(vectors):
             self.remember("its vectors have whole numbers alone, as codes have: int8 codes and packed bits are no vectors")
@@ -155,13 +157,13 @@ def _are_codes(vectors: Any) -> bool:
     return bool(1 < np.abs(vectors).max(initial=0) < 256 and np.array_equal(vectors, np.rint(vectors)))  # noqa: PLR2004 - bytes
 
 
-def called(item: Any, encode: Encode, texts: list[Any]) -> Any:
+def called(item: Any, encode: Callable[[list[Any]], T], texts: list[Any]) -> T:
     """Return encode(texts). An exception of the foreign code of *item* is one LexbenchError that names both."""
     try:
         return encode(texts)
     except (LexbenchError, MemoryError):
         raise
-    except Exception as error:
+    except (Exception, SystemExit) as error:  # its exit is not that of the program
         said = shortened(one_line(str(error)), _REASON) or "without a message"
         raise LexbenchError(f"{name_of(item)} cannot encode: {type(error).__name__}: {said}") from error
 
@@ -194,8 +196,8 @@ def with_kind(encoder: Encoder) -> Encoder:
 
 def name_of(item: Any) -> str:
     """Return the name of an object that has one, of a function, or else of the object's class."""
-    named = getattr(item, "name", None)
-    return named if isinstance(named, str) else str(getattr(item, "__name__", type(item).__name__))
+    named = (getattr(item, name, None) for name in ("name", "__name__"))
+    return next((one for one in named if isinstance(one, str)), type(item).__name__)
 
 
 def parameters(function: Callable[..., Any]) -> list[Parameter]:
@@ -324,9 +326,15 @@ def _on_texts(encode: Encode) -> Encode:
     return lambda documents: encode(texts_of(documents))
 
 
-def _one_by_one(encode: Callable[[str], Any]) -> Encode:
+def _one_by_one(encode: Callable[[Any], Any]) -> Encode:
     """Return a function of one text as a function of several."""
     return lambda texts: [encode(text) for text in texts]
+
+
+def _of_lists(encode: Encode) -> Encode:
+    """Return a function of several texts: *encode*, which its signature may say is one of a single text."""
+    first = next(iter(parameters(encode)), None)
+    return _one_by_one(encode) if first and first.annotation in (str, "str") else encode
 
 
 def _sides_of_function(item: Any) -> Sides:
@@ -351,7 +359,7 @@ def _sides_of_fastembed(item: Any) -> Sides:
 
 def _sides_of_pair(item: Any) -> Sides:
     document, query = next(pair for pair in _PAIRS if all(hasattr(item, name) for name in pair))
-    return Sides(_on_texts(getattr(item, document)), getattr(item, query), f"documents by {document}, queries by {query}")
+    return _joined(_Side(getattr(item, document), document), _Side(getattr(item, query), query))
 
 
 def _sides_of_chroma(item: Any) -> Sides:
@@ -377,7 +385,7 @@ class _Side(NamedTuple):
 
 def _joined(document: _Side, query: _Side) -> Sides:
     said = [f"{role} by {side.said}" for role, side in (("documents", document), ("queries", query)) if side.said]
-    return Sides(_on_texts(document.encode), query.encode, ", ".join(said))
+    return Sides(_on_texts(_of_lists(document.encode)), _of_lists(query.encode), ", ".join(said))
 
 
 def _side(item: Any, role: Role) -> _Side:

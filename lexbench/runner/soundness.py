@@ -149,7 +149,7 @@ def refusal(result: Result, fault: str, suite: str = "") -> str:
 
 def contradictions(result: Result) -> Iterator[str]:
     """Yield the contradictions within a result, which are errors for any dataset."""
-    queries, counts, bound = len(result.query_ids), result.counts, _has_oracle(result)
+    queries, counts, bound, timings = len(result.query_ids), result.counts, _has_oracle(result), result.timings
     numbers = (*astuple(counts), *result.sizes.values())
     impossible = {
         "it has no queries": not queries,
@@ -162,7 +162,7 @@ def contradictions(result: Result) -> Iterator[str]:
         "it counts another share of judged documents than Judged@10 has": (
             counts.judged is not None and abs(counts.judged - result.means.get(JUDGED, counts.judged)) > _ROUNDING
         ),
-        "it has two timings of one kind": len({(one.scenario, one.k) for one in result.timings}) < len(result.timings),
+        "it has two timings of one kind": len({(one.scenario, one.k, one.fingerprint) for one in timings}) < len(timings),
         "it has a count or a size below 0": any(number is not None and number < 0 for number in numbers),
         "its recall of exact is not from 0 to 1": not all(0 <= share <= 1 for share in result.found.values()),
         f"it is {'' if result.bound else 'not '}marked as an upper bound, and its system {'has' if bound else 'has no'} "

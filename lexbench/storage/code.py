@@ -2,7 +2,8 @@
 
 Plug-ins of a released lexbench have a `version` instead, so that a release without changed answers keeps all artifacts. A
 file of lexbench counts as released if it is as its wheel installed it, or in a clone, as git has it in its index. Changes that
-are staged or committed are part of lexbench: whoever commits them raises the `version` of the class.
+are staged or committed are part of lexbench: whoever commits them raises the `version` of the class. Durations depend on all
+code, so the keys of timings have the digest of every file that the system and the measuring process import.
 
 Code is read as files. Modules that are imported in ways that `ast` cannot see (importlib, exec) are not followed, and neither
 are installed packages that a plug-in imports: results name their versions.
@@ -15,7 +16,7 @@ import struct
 import sys
 import sysconfig
 from base64 import urlsafe_b64encode
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import cache
 from importlib import metadata
@@ -64,6 +65,11 @@ def code_facts(module: str, *classes: type) -> Mapping[str, str]:
     found = [digest(files)] if (files := _changed([module])) else []
     found += [code for cls in classes if (code := code_digest(cls))]
     return {CODE: digest(found)} if found else {}
+
+
+def source_digest(modules: Iterable[str]) -> str:
+    """Return the digest of all files that *modules* of lexbench are and import, released or not: for durations."""
+    return digest({name: cached_file_digest(_OWN / name) for name in sorted(_reached(modules))})
 
 
 def recoded(before: Any, after: Any) -> Iterator[str]:
@@ -169,7 +175,7 @@ def _changed(modules: Sequence[str]) -> dict[str, str]:
     return {name: changed[name] for name in sorted(_reached(modules) & changed.keys())} if changed else {}
 
 
-def _reached(modules: Sequence[str]) -> set[str]:
+def _reached(modules: Iterable[str]) -> set[str]:
     """Return the paths in the folder of lexbench of *modules* and of all modules of lexbench that they import."""
     waiting = [_place(module) for module in modules]
     seen: set[str] = set()

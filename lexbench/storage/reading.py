@@ -13,6 +13,7 @@ import zlib
 from collections.abc import Callable, Iterator
 from functools import cache, lru_cache
 from pathlib import Path
+from shlex import quote
 from typing import Any, BinaryIO, NamedTuple, TypeVar, cast
 
 import msgspec
@@ -74,7 +75,7 @@ def open_file(path: Path) -> BinaryIO:
         begin = file.read(_MAGIC)
     for magic, program in _NOT_READ.items():
         if begin.startswith(magic):
-            raise InvalidFile(f"{path}: files compressed by {program.split()[0]} cannot be read; type: {program} {path}")
+            raise InvalidFile(f"{path}: it is packed and cannot be read; type: {program} {quote(str(path))}")
     named = gzip.open if path.suffix == ".gz" else None
     opener = next((opener for magic, opener in _OPENERS.items() if begin.startswith(magic)), named)
     return cast(BinaryIO, io.BufferedReader(opener(path))) if opener else path.open("rb")

@@ -100,7 +100,8 @@ def _json_lines(path: Path) -> Iterator[tuple[int, Row]]:
         except RecursionError:
             raise InvalidFile(f"{path}, line {number}: it is nested too deep") from None
         except ValueError as error:
-            raise InvalidFile(f"{path}, line {number}: not JSON; is the file cut off? ({error})") from None
+            whole = f"; if the file is one JSON value, call it {path.stem}.json" if line.lstrip()[:1] == "[" else ""
+            raise InvalidFile(f"{path}, line {number}: not JSON; is the file cut off? ({error}){whole}") from None
         if not isinstance(row, dict):
             raise InvalidFile(f'{path}, line {number}: not a JSON object like {{"_id": "d1", "text": "…"}}')
         yield number, _whole(row) if _SURROGATE.search(line) else row

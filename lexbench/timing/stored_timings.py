@@ -148,7 +148,7 @@ def _memory(memory: dict[str, int], baseline: dict[str, int]) -> dict[str, int]:
 
 
 def timings_of_run(store: Store, run: str) -> list[Timing]:
-    """Return every intact timing of the run with that kind and key, on any machine.
+    """Return the newest intact timing of each scenario, k and machine of the run with that kind and key.
 
     Timings that lack a process, or were measured by another protocol, are left out.
     """
@@ -162,7 +162,8 @@ def timings_of_run(store: Store, run: str) -> list[Timing]:
             processes.setdefault(timing, {})[number] = file.parent
             wanted[timing] = int(facts["processes"])
     whole = (found for timing, found in processes.items() if len(found) == wanted[timing])
-    return [read_timing([found[number] for number in sorted(found)]) for found in whole]
+    timings = [read_timing([found[number] for number in sorted(found)]) for found in whole]
+    return list({(one.scenario, one.k, one.fingerprint): one for one in sorted(timings, key=lambda one: one.taken)}.values())
 
 
 def with_timings(results: Results, store: Store) -> Results:

@@ -31,6 +31,7 @@ from lexbench.runner.search import SystemRun, own_positions
 from lexbench.runner.systems import System, encoded_leaves
 from lexbench.storage import atomic, environment
 from lexbench.storage.artifact_folder import ENGINE_DIR, KeyFacts
+from lexbench.storage.code import CODE, source_digest
 from lexbench.storage.drafting import Draft
 from lexbench.storage.environment import cores
 from lexbench.storage.node import Node, Parts, Stored
@@ -155,8 +156,9 @@ class TimedRun(Node[None]):
         return {"run": run, "corpus": run.data.corpus, "system": Search(run.data.corpus, run.system.retriever)}
 
     def facts(self) -> KeyFacts:
-        """Return everything else that a duration depends on."""
+        """Return everything else that a duration depends on: also code and versions that change no answer."""
         asked, retriever = self.asked, self.asked.run.system.retriever
+        modules = {base.__module__ or "" for plugin in _plugins(retriever) for base in type(plugin).__mro__}
         where: dict[str, Any] = ({"on": self._on} if self._on else {}) | ({"here": True} if asked.here else {})
         if stated := devices_of(retriever):  # they change no answer, so the run's key has none of them
             where["devices"] = stated
@@ -169,7 +171,8 @@ class TimedRun(Node[None]):
             "processes": asked.processes,
             "process": self.number,
             "fingerprint": fingerprint(),
-            "lexbench": environment.versions().get("lexbench"),
+            "versions": environment.versions(environment.packages_of(retriever)),
+            CODE: source_digest(["lexbench.timing.measuring", *(one for one in modules if one.startswith("lexbench."))]),
         }
 
     @property
@@ -239,14 +242,20 @@ class TimedRun(Node[None]):
 
 def devices_of(retriever: Any) -> list[str]:
     """Return the settings `device` of *retriever* and the plug-ins in it that are not "auto"."""
-    found: list[str] = []
+    devices = (str(getattr(plugin, "device", "auto")) for plugin in _plugins(retriever))
+    return [device for device in devices if device != "auto"]
+
+
+def _plugins(retriever: Any) -> list[Any]:
+    """Return *retriever* and the plug-ins in it."""
+    found: list[Any] = []
 
     def note(plugin: Any) -> Any:
-        found.append(str(getattr(plugin, "device", "auto")))
+        found.append(plugin)
         return plugin
 
     replace_plugins(retriever, note)
-    return [device for device in found if device != "auto"]
+    return found
 
 
 def differing(timed: Run, untimed: Run, k: int, rounding: float = _ROUNDING) -> int:

@@ -54,7 +54,7 @@ def is_run(text: str) -> bool:
     except InvalidFile:
         return True
     return len(values) > 0 and all(
-        bytes(value).lstrip().startswith(b"{") for value in values
+        bytes(value).lstrip().startswith((b"{", b"[")) for value in values
     )  # a result file also has texts and numbers
 
 

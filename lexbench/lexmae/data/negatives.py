@@ -18,7 +18,7 @@ import numpy as np
 
 from lexbench.arrays.vectors import offsets_of
 from lexbench.artifacts.graph import Graph
-from lexbench.errors import CommandError, NotationError, UnknownName
+from lexbench.errors import NotationError, UnknownName
 from lexbench.lexmae import provenance
 from lexbench.lexmae.data.training_sets import DocumentLists, TrainingSet, open_training_set, search
 from lexbench.lexmae.recipe.settings import MODELS, Recipe
@@ -55,8 +55,6 @@ def mine(recipe: Recipe, stage: int, graph: Graph) -> list[Path]:
     """
     settings = recipe.stage(stage)
     assert settings is not None  # `plan.single_task` refuses it
-    if len(set(settings.queries)) < len(settings.queries):
-        raise CommandError(f"stage {stage} names a training set twice: {', '.join(settings.queries)}; name each once")
     minings = [Mining(systems.system(fill_placeholders(settings.negatives, recipe), settings.negatives), settings.depth)]
     if teacher := teaching_system(settings.teacher):
         minings.append(Mining(teacher, settings.depth, keeps_relevant=True))

@@ -27,7 +27,7 @@ from lexbench.lexmae.model.encoder import LexiconEncoder, save
 from lexbench.lexmae.recipe.settings import Recipe
 from lexbench.models import added_terms
 from lexbench.models.architectures import masked_lm_tensors
-from lexbench.models.checkpoint import fetch_model, transformer_folder
+from lexbench.models.checkpoint import CONFIG, check_length, fetch_model, read_json, stated_longest, transformer_folder
 from lexbench.models.loading import check_token_ids, load_config, load_model, load_tokenizer
 from lexbench.models.token_batches import plain_copy
 from lexbench.tokenization import stem
@@ -60,6 +60,7 @@ def _built(recipe: Recipe, graph: Graph) -> tuple[LexiconEncoder, PreTrainedToke
     folder = transformer_folder(fetch_model(start.model, start.revision))
     if (kind := load_config(folder).model_type) not in ARCHITECTURES:
         raise CommandError(f"{start.model}: model_type {kind!r} cannot be trained; there is: {', '.join(ARCHITECTURES)}")
+    check_lengths(recipe, folder)
     tokenizer = load_tokenizer(folder)
     model = _model(recipe, folder)
     check_token_ids(tokenizer.get_vocab(), model.config.vocab_size, folder)
@@ -75,6 +76,13 @@ def _built(recipe: Recipe, graph: Graph) -> tuple[LexiconEncoder, PreTrainedToke
         heads.project_by_embeddings(model, reader, rows)
     exact_terms = _exact_terms(recipe, model, reader, graph) if recipe.exact_terms else None
     return LexiconEncoder(model, exact_terms), tokenizer
+
+
+def check_lengths(recipe: Recipe, folder: Path) -> None:
+    """Raise CommandError if texts may be longer than the model in *folder* takes."""
+    longest = stated_longest(read_json(transformer_folder(folder) / CONFIG))
+    for setting in ("document_length", "query_length"):
+        check_length(getattr(recipe.encoding, setting), f"encoding.{setting}", recipe.start.model, longest)
 
 
 def _exact_terms(recipe: Recipe, model: Any, reader: TextReader, graph: Graph) -> added_terms.ExactTerms:

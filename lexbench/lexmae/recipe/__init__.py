@@ -6,6 +6,7 @@
 Here recipes are found and read: `recipe.read(recipe.find("msmarco"))`.
 """
 
+import re
 import tomllib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -20,6 +21,7 @@ from lexbench.lexmae.recipe.settings import Recipe, inconsistencies
 
 _PRESETS = Path(__file__).parent / "presets"
 _OWN = Path(__file__).parents[2] / "_recipes", Path(__file__).parents[3] / "recipes"  # in a wheel, in a checkout
+_UNKNOWN = re.compile(r"Object contains unknown field `([^`]*)`(?: - at `\$\.(.*)`)?")  # as msgspec says it
 _EITHER = {"steps", "epochs"}  # a table that gives one of them replaces the other
 
 
@@ -55,6 +57,10 @@ def read(path: Path, overrides: Sequence[str] = ()) -> Recipe:
 
 def _error(problem: str, path: Path, overrides: Sequence[str]) -> LexbenchError:
     """Return the error about the override that gave the wrong value, or else about the file."""
+    if unknown := _UNKNOWN.fullmatch(problem):
+        name, section = unknown.groups()
+        known = [*_settings(Recipe), *(field.name for field in fields(Recipe))]
+        return InvalidFile(f"{path}: {UnknownName('setting', f'{section}.{name}' if section else name, known)}")
     what, _, setting = problem.partition(" - at `$.")
     typed = [text for text in overrides if _name(text) == setting.rstrip("`")]
     return CommandError(f"{typed[-1]}: {what}") if typed else InvalidFile(f"{path}: {problem}")

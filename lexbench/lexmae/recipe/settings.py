@@ -319,6 +319,8 @@ def _stage_errors(stage: Stage, number: int, recipe: Recipe) -> Iterator[str]:
         elif name not in trained:
             models = ", ".join(trained)
             yield f"The recipe makes no model {name!r}: it has no [{MODELS[name]}]; there is: {models} - at {section}.{key}`"
+    if len(set(stage.queries)) < len(stage.queries):
+        yield f"Names a training set twice; name each once - at {section}.queries`"
     if stage.teacher_scores == "given" and not (stage.teacher or "").startswith("run_file("):
         yield f'Needs the scores of a file: teacher = "run_file(path=…)" - at {section}.teacher_scores`'
     try:

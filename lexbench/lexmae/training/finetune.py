@@ -58,7 +58,7 @@ def train(recipe: Recipe, number: int, state: Path, graph: Graph) -> TrainedMode
     if settings := recipe.text_head:
         rows = examples.sample(settings.texts, recipe.seed)
         encoder.text_head = text_head.train(encoder, reader, rows, recipe, progress)
-    facts = publishing.facts(fitted, steps, [*publishing.learned_data(initial), *examples.data()], candidates)
+    facts = publishing.facts(recipe.hardware, fitted, steps, [*publishing.learned_data(initial), *examples.data()], candidates)
     return TrainedModel(encoder, tokenizer, fitted.log, facts)
 
 

@@ -87,7 +87,7 @@ def train(recipe: Recipe, state: Path, graph: Graph) -> TrainedModel:
         SeenCollection(dataset=name, use="imitation", counts={"texts": len(corpus)})
         for name, corpus in zip(settings.corpora, corpora, strict=True)
     ]
-    facts = publishing.facts(fitted, steps, [*publishing.learned_data(initial), *data])
+    facts = publishing.facts(recipe.hardware, fitted, steps, [*publishing.learned_data(initial), *data])
     return TrainedModel(encoder, tokenizer, fitted.log, facts)
 
 

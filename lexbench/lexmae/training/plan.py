@@ -2,17 +2,19 @@
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import nullcontext, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from lexbench.artifacts.graph import Graph
 from lexbench.display.progress import Progress
-from lexbench.errors import CannotStart, CommandError, require
+from lexbench.errors import CannotStart, CommandError, MissingData, require
 from lexbench.lexmae import provenance
 from lexbench.lexmae.data import collections, negatives
 from lexbench.lexmae.recipe.settings import MODELS, Fitting, Imitation, Pretrain, Recipe, Stage, placeholders
 from lexbench.models.checkpoint import fetch_model
 from lexbench.retrievers.run_file import RunFile
+from lexbench.runner import systems
 from lexbench.storage.store import Store
 
 if TYPE_CHECKING:
@@ -182,7 +184,10 @@ def _check_inputs(recipe: Recipe, task: Task) -> None:
     """Raise the errors of finding the models and data of a task."""
     section = recipe.section(task.model)
     if task.kind == "start" and not recipe.folder("start").is_dir():
-        _check_model(recipe.start.model, recipe.start.revision)
+        if folder := _check_model(recipe.start.model, recipe.start.revision):
+            from lexbench.lexmae.model import start
+
+            start.check_lengths(recipe, folder)
         for name in recipe.exact_terms.corpora if recipe.exact_terms else ():
             collections.find_corpus(name)
     if isinstance(section, Imitation):
@@ -198,7 +203,9 @@ def _check_inputs(recipe: Recipe, task: Task) -> None:
 
 
 def _check_stage(recipe: Recipe, stage: Stage, teacher: str | None) -> None:
-    """Raise the errors of finding the data of a stage, and its *teacher* or the file of its scores."""
+    """Raise the errors of finding the data of a stage, its negatives, and its *teacher* or the file of its scores."""
+    with suppress(MissingData) if placeholders(stage.negatives) else nullcontext():  # their models are not trained yet
+        systems.system(negatives.fill_placeholders(stage.negatives, recipe), stage.negatives)
     system = negatives.teaching_system(teacher)
     if teacher and not system:
         _check_model(teacher)
@@ -209,10 +216,9 @@ def _check_stage(recipe: Recipe, stage: Stage, teacher: str | None) -> None:
             system.retriever.file_identity(contract.id)
 
 
-def _check_model(model: str, revision: str | None = None) -> None:
-    """Raise the errors of finding a model in a folder. A model on the hub is fetched when the work begins."""
-    if Path(model).is_dir() or not _HUB_NAME.fullmatch(model):
-        fetch_model(model, revision)
+def _check_model(model: str, revision: str | None = None) -> Path | None:
+    """Return the model's folder. Return None for a model on the hub, which is fetched when the work begins."""
+    return fetch_model(model, revision) if Path(model).is_dir() or not _HUB_NAME.fullmatch(model) else None
 
 
 def _needed(recipe: Recipe, task: Task) -> Iterator[tuple[Path, Task]]:

@@ -39,4 +39,4 @@ def train(recipe: Recipe, state: Path, graph: Graph) -> TrainedModel:
         SeenCollection(dataset=name, use="pretraining", counts={"documents": len(corpus)})
         for name, corpus in dict(zip(settings.corpora, tokens, strict=True)).items()
     ]
-    return TrainedModel(encoder, tokenizer, fitted.log, publishing.facts(fitted, steps, data), autoencoder)
+    return TrainedModel(encoder, tokenizer, fitted.log, publishing.facts(recipe.hardware, fitted, steps, data), autoencoder)

@@ -12,7 +12,7 @@ from torch import nn
 from lexbench.lexmae import card, provenance
 from lexbench.lexmae.card import Loss, SeenCollection, Selected, TrainingFacts, What
 from lexbench.lexmae.model.encoder import LexiconEncoder, save, unique_parameters
-from lexbench.lexmae.recipe.settings import Recipe
+from lexbench.lexmae.recipe.settings import Hardware, Recipe
 from lexbench.lexmae.training import processes
 from lexbench.lexmae.training.selection import Candidates
 from lexbench.lexmae.training.trainer import Fitted
@@ -49,7 +49,9 @@ def publish(recipe: Recipe, what: What, trained: TrainedModel) -> None:
     processes.wait()
 
 
-def facts(fitted: Fitted, steps: int, data: Sequence[SeenCollection], candidates: Candidates | None = None) -> TrainingFacts:
+def facts(
+    hardware: Hardware, fitted: Fitted, steps: int, data: Sequence[SeenCollection], candidates: Candidates | None = None
+) -> TrainingFacts:
     """Return the facts of a training. *data* are the collections that the weights have learned from."""
     machine = environment.facts()
     sets = candidates.sets if candidates else ()
@@ -61,7 +63,7 @@ def facts(fitted: Fitted, steps: int, data: Sequence[SeenCollection], candidates
         ),  # without duplicates: stages share data
         steps=steps,
         seconds=fitted.seconds,
-        machine=f"{machine['processor']}, {machine['cores']} cores, {machine['memory_gib']} GiB, {_accelerators()}",
+        machine=f"{machine['processor']}, {machine['cores']} cores, {machine['memory_gib']} GiB, {_accelerators(hardware)}",
         versions=environment.versions(),
         resumed=fitted.resumed,
         losses=tuple(_losses(fitted)),
@@ -81,9 +83,12 @@ def _write_decoder(autoencoder: nn.Module, path: Path) -> None:
     atomic.write_bytes(path, safetensors.torch.save(tensors, {"format": "pt"}))
 
 
-def _accelerators() -> str:
+def _accelerators(hardware: Hardware) -> str:
     """Return a description of the GPUs that are used."""
-    return f"{processes.world_size()} x {torch.cuda.get_device_name()}" if torch.cuda.is_available() else "no GPU"
+    count, kind = processes.world_size(), processes.device(hardware)
+    if kind == "cpu":
+        return "no GPU" if count == 1 else f"no GPU, {count} processes"
+    return f"{count} x {torch.cuda.get_device_name() if kind == 'cuda' else 'GPU of Apple'}"
 
 
 def _losses(fitted: Fitted) -> Iterator[Loss]:

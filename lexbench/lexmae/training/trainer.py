@@ -24,6 +24,7 @@ from transformers import (
     TrainerState,
     TrainingArguments,
 )
+from transformers.trainer import TRAINER_STATE_NAME
 from transformers.utils import logging as transformers_logging
 
 from lexbench.display.progress import Progress
@@ -128,6 +129,9 @@ def fit(
     with processes.first_goes_first():
         checkpoint = resuming.last_checkpoint(settings.folder)
     resumed = resuming.checkpoint_step(checkpoint) if checkpoint else 0
+    if checkpoint:
+        with _reading(str(checkpoint)):  # the Trainer would read it outside of the methods below
+            TrainerState.load_from_json(str(checkpoint / TRAINER_STATE_NAME))
     start = time.perf_counter()
     if note := processes.precision_note(settings.hardware):
         progress.note(f"{settings.what}: {note}")
