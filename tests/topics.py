@@ -79,8 +79,10 @@ threads = 1
 """.replace("STAGE", _STAGE)
 _PATIENCE = 300  # seconds
 _PROCESSES = multiprocessing.get_context("forkserver")
+_PRELOADED = ("pretrain", "finetune", "command", "imitation", "query_table", "ranking")
 _PROCESSES.set_forkserver_preload(
-    ["lexbench.lexmae.training.pretrain", "lexbench.lexmae.training.finetune", "transformers.trainer"]
+    [f"lexbench.lexmae.training.{name}" for name in _PRELOADED]
+    + ["transformers.trainer", "lexbench.api", "lexbench.cli.train", "lexbench.models.native.bert", "rich.console"]
 )
 
 
