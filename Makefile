@@ -4,8 +4,7 @@ BIN := .venv/bin
 PIP := $(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt
 DEMO := build/demo
 # A file stays in one process, for what its tests share. One core each, at most eight: every process imports torch.
-# Bytecode is kept even if a container's environment says otherwise: tests start hundreds of processes.
-PYTEST := PYTHONDONTWRITEBYTECODE= $(BIN)/pytest -q --numprocesses auto --maxprocesses 8 --dist loadfile --no-loadscope-reorder
+PYTEST := $(BIN)/pytest -q --numprocesses auto --maxprocesses 8 --dist loadfile --no-loadscope-reorder
 # torch is 190 MB for processors and gigabytes for GPUs: those want an index of their own here, or TORCH= for PyPI's.
 TORCH ?= https://download.pytorch.org/whl/cpu
 # pip would try several times, for minutes. This is one try, of seconds.
