@@ -126,6 +126,7 @@ def test_tokens_add_terms(bert, tmp_path):
         ('{"query": 1.0}', 'it is no table {"token": {"term": factor}}'),
         ('{"query": {"nowhere": 1.0}}', "the token 'nowhere' is not in the vocabulary"),
         ('{"query": {"sparse": -1.0}}', "a factor of a term is negative or no number"),
+        ("[" * 9999, 'it is no table {"token": {"term": factor}}'),
     ],
 )
 def test_wrong_terms_to_add_are_refused(bert, tmp_path, content, message):

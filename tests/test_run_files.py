@@ -226,3 +226,13 @@ def test_a_third_column_that_falls_is_a_score(place):
     with pytest.raises(InvalidFile, match=r"not the rank .* and not a score that falls"):
         read_run(place / "three")
     assert gzip.decompress((place / "A.run.gz").read_bytes()).decode() == trec("A")
+
+
+@pytest.mark.parametrize(("score", "said"), [("null", "the score is empty"), ("[1]", "'list'"), ('"much"', "'much'")])
+def test_a_score_that_is_no_number_is_named_with_its_line(tmp_path, score, said):
+    """A table with an empty score, a list or a word in place of a number is refused in one line."""
+    (tmp_path / "mine.jsonl").write_text(f'{{"qid": "q1", "docno": "d1", "score": {score}}}\n')
+    with pytest.raises(InvalidFile) as caught:
+        read_run(tmp_path / "mine.jsonl")
+    assert str(caught.value).startswith(f"{tmp_path / 'mine.jsonl'}, line 1: ")
+    assert said in str(caught.value)

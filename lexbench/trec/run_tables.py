@@ -57,7 +57,7 @@ def read_run_table(path: Path, kind: str = "") -> RunColumns:
             found.queries.append(id_of(row[query]))
             found.documents.append(id_of(row[document]))
             found.scores.append(-float(row[value]) if value == "rank" else float(row[value]))
-        except ValueError as error:
+        except (TypeError, ValueError) as error:
             raise InvalidFile(f"{path}, line {number}: {error}") from None
         tag = _first(row, TAGS)
         found.tags.append(str(row[tag]) if tag else "")

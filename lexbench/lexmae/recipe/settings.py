@@ -140,7 +140,7 @@ class Ranking(Strict, frozen=True, kw_only=True):
     # the texts of the other corpora, see `lexbench.lexmae.training.query_table`. (): the model encodes all texts in both roles.
     queries: tuple[str, ...] = ()
     expansions: Count = 0  # other words that each word of such a query adds: the imitated model's, for a query of that word
-    expansion_weight: Scale = 0.4  # of their weights, which are relative to that of the word
+    expansion_weight: Scale = 0.6  # of their weights, which are relative to that of the word
 
     @property
     def group(self) -> int:
@@ -292,6 +292,8 @@ def _imitation_errors(recipe: Recipe) -> Iterator[str]:
         yield from _table_errors(recipe, imitation, ranking)
     elif ranking and ranking.expansions:
         yield "Is for queries that a table encodes, and `ranking.queries` names none - at `$.ranking.expansions`"
+    if ranking and not ranking.expansions and ranking.expansion_weight != Ranking(model="").expansion_weight:
+        yield "Is for words that queries add, and `ranking.expansions` is 0 - at `$.ranking.expansion_weight`"
 
 
 def _table_errors(recipe: Recipe, imitation: Imitation, ranking: Ranking) -> Iterator[str]:
