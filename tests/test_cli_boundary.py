@@ -149,6 +149,33 @@ def test_a_signal_keeps_what_is_finished(folder, name, before, said):
     assert len(list((folder.parent / "store" / "corpora").iterdir())) == 1
 
 
+def test_a_signal_while_the_interpreter_exits_prints_nothing():
+    """SIGTERM after the last line, as torchrun sends it, ends the process without a traceback."""
+    program = (
+        "import atexit, os, signal; from lexbench import cli\n"
+        "signal.signal(signal.SIGTERM, signal.SIG_DFL)\n"
+        "atexit.register(os.kill, os.getpid(), signal.SIGTERM)\n"
+        "cli.main(['list', 'suites'])"
+    )
+    done = ran(program)
+
+    assert (done.returncode, done.stderr) == (-signal.SIGTERM, "")
+    assert "pydoc" in done.stdout
+
+
+def test_an_interrupted_training_of_several_processes_resumes_with_as_many(monkeypatch, capsys):
+    """Under torchrun, the command that goes on is one for torchrun."""
+    monkeypatch.setenv("TORCHELASTIC_RUN_ID", "none")
+    monkeypatch.setenv("LOCAL_WORLD_SIZE", "8")
+
+    def interrupted(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(lexbench, "train", interrupted)
+    err = ended(capsys, 130, "train", "all", "msmarco_titled").err
+    assert err.endswith("; go on: torchrun --nproc-per-node 8 -m lexbench train all msmarco_titled\n")
+
+
 def test_an_ignored_signal_stays_ignored(folder):
     """Under `nohup`, a SIGHUP does not end a run."""
     program = (

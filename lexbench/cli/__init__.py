@@ -134,10 +134,13 @@ class _Terminated(BaseException):
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line and exit with its code."""
-    for number in (signal.SIGTERM, getattr(signal, "SIGHUP", signal.SIGTERM)):
-        if signal.getsignal(number) is signal.SIG_DFL:  # `nohup` ignores SIGHUP: leave that alone
-            signal.signal(number, _terminate)
+    ending = (signal.SIGTERM, getattr(signal, "SIGHUP", signal.SIGTERM))
+    handled = [number for number in ending if signal.getsignal(number) is signal.SIG_DFL]  # `nohup` ignores SIGHUP: leave that
+    for number in handled:
+        signal.signal(number, _terminate)
     exit_code = code(arguments)
+    for number in handled:  # nothing is left to clean up, and an exception in the interpreter's exit would print a traceback
+        signal.signal(number, signal.SIG_DFL)
     if exit_code > _SIGNALLED:  # a normal exit would wait for threads whose results nobody needs any more
         os._exit(exit_code)
     sys.exit(exit_code)
@@ -204,7 +207,7 @@ def _error_message(error: BaseException, arguments: Sequence[str] | None) -> tup
             line = _unexpected(error)
     if words[:1] == ["gate"] and exit_code in _VERDICTS:
         exit_code = CannotStart.exit_code
-    return f"lexbench: {line}" + (f"; type: {join(['lexbench', *meant])}" if meant else ""), exit_code
+    return f"lexbench: {line}" + (f"; type: {join([*_program(), *meant])}" if meant else ""), exit_code
 
 
 def _usage_message(error: click.ClickException, *, known: bool) -> str:
@@ -226,9 +229,15 @@ def _use_streams() -> None:
             stream.reconfigure(errors="backslashreplace")
 
 
+def _program() -> list[str]:
+    """Return the words that start lexbench, as this process was started: alone, or by torchrun."""
+    several = "TORCHELASTIC_RUN_ID" in os.environ
+    return ["torchrun", "--nproc-per-node", os.environ["LOCAL_WORLD_SIZE"], "-m", "lexbench"] if several else ["lexbench"]
+
+
 def _resume_message(how: str, arguments: Sequence[str] | None) -> str:
     """Return the message after an interruption, with the command that goes on from here."""
-    again = join(["lexbench", *(sys.argv[1:] if arguments is None else arguments)])
+    again = join([*_program(), *(sys.argv[1:] if arguments is None else arguments)])
     return f"{how}; finished work is kept in {lexbench.store_root()}; go on: {again}"
 
 
