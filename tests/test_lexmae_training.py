@@ -129,27 +129,33 @@ def test_ctrl_c(place):
     assert facts["resumed"] == reached == 5
 
 
-def together(place, function, command, *, watched=False):
-    """Run *command* in two processes as torchrun does, and return both. *watched*: the second prints what it writes."""
+def together(place, function, command, *, watched=None):
+    """Run *command* in two processes as torchrun does, and return both.
+
+    *watched*: the second prints what it writes below this folder, which then has the store, too.
+    """
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         meeting = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free.getsockname()[1]), "WORLD_SIZE": "2"}
     begun = []
     for rank in ("0", "1"):
         environment = {**meeting, "RANK": rank, "LOCAL_RANK": rank, "LOCAL_WORLD_SIZE": "2", "OMP_NUM_THREADS": "1"}
-        called = [watching, *function] if watched and rank == "1" else function
+        called = [watching, watched, *function] if watched and rank == "1" else function
+        if watched:
+            environment["LEXBENCH_STORE"] = str(place / watched / "store")
         begun.append(Process(place, *called, command, **environment))
     return begun
 
 
-def watching(function, *arguments):
-    """Call *function*, and print the paths below `two` that it opens for writing, makes or removes."""
-    below = Path("two").resolve()
+def watching(folder, function, *arguments):
+    """Call *function*, and print the paths below *folder* that it opens for writing, makes or removes, but no locks."""
+    below = Path(folder).resolve()
 
     def heard(event, details):
         writes = event in {"os.mkdir", "os.rename", "os.remove", "os.rmdir", "shutil.rmtree"}
         writes |= event == "open" and bool(details[2] & (os.O_WRONLY | os.O_RDWR | os.O_CREAT))
-        if writes and (path := Path(str(details[0])).resolve()).is_relative_to(below):
+        path = Path(str(details[0])).resolve() if writes else below.parent
+        if path.is_relative_to(below) and "locks" not in path.parts:
             sys.stdout.write(f"wrote {path.relative_to(below)}\n")
 
     sys.addaudithook(heard)
@@ -161,7 +167,7 @@ def test_two_processes_train_together(place):
     divided = ["--set", "hardware.accumulate=3", "--set", "hardware.workers=2", "--output", "pieces"]
     for begun in [Process(place, code, [*ALONE, *given]) for given in (["--output", "one"], divided)]:
         assert begun.code() == 0, begun.said
-    first, second = together(place, [code], [*ALONE, "--output", "two"], watched=True)
+    first, second = together(place, [code], [*ALONE, "--output", "two"], watched="two")
 
     assert (first.code(), second.code()) == (0, 0), first.said + second.said
     written = [line.split()[-1] for line in second.said.splitlines() if line.startswith("wrote")]
@@ -211,13 +217,38 @@ def test_two_processes_that_are_killed_in_every_part_resume(place):
 
 
 def test_two_processes_choose_a_model(place):
-    """Mining and selection run in one process only."""
+    """Mining, tokenising and searches for selection run in the first process only; the second one writes its checkpoints."""
     for each in (["train", "mine", "tiny.toml", "--stage", "1", "--output", "two stage1"], [*STAGE, "--output", "two stage1"]):
-        first, second = together(place, [code], each)
+        first, second = together(place, [code], each, watched="two stage1")
         assert (first.code(), second.code()) == (0, 0), first.said + second.said
+        written = [line.removeprefix("wrote ") for line in second.said.splitlines()]
+        assert set(written) <= {f"stage1.training/checkpoint-{step}" for step in (4, 8, 12)}
 
     assert [line["step"] for line in log(place / "two stage1/stage1") if "loss" not in line] == [0, 3, 6, 9, 12]
-    assert sorted(path.name for path in (place / "two stage1").iterdir()) == ["negatives", "stage1", "start"]
+    assert sorted(path.name for path in (place / "two stage1").iterdir()) == ["negatives", "stage1", "start", "store"]
+
+
+def one_killed(rank, kill, command):
+    """Run *command*, and kill -9 the process *rank* at *kill*."""
+    return killed_at(*kill, command) if os.environ["RANK"] == rank else code(command)
+
+
+@pytest.mark.parametrize("rank", ["0", "1"])
+def test_a_process_that_is_left_alone_says_so(place, rank):
+    """If one of two processes is killed, the other ends with one line; the same command resumes."""
+    command = [*PRETRAIN, "--output", f"without {rank}"]
+    both = together(place, [one_killed, rank, BETWEEN], command)
+    codes = [process.code() for process in both]
+    said = both[1 - int(rank)].said.splitlines()
+
+    assert codes[int(rank)] == KILLED
+    assert codes[1 - int(rank)] == CannotStart.exit_code, said
+    assert said[-1].startswith("lexbench: another process of this training has ended; ")
+    assert sum(not line.startswith("tiny pretraining: ") for line in said) == 1, said
+    again = together(place, [code], command)
+    assert [process.code() for process in again] == [0, 0], again[0].said
+    facts = json.loads((place / f"without {rank}" / "pretrained" / "training.json").read_text())["facts"]
+    assert facts["resumed"] == 4
 
 
 @pytest.mark.slow

@@ -50,7 +50,8 @@ def train(recipe: Recipe, state: Path, graph: Graph) -> TrainedModel:
     if tokenizer.get_vocab() != other_tokenizer.get_vocab():
         raise CommandError(f"imitation.model: {settings.model} has other word pieces than {recipe.start.model}; name another")
     reader, progress = TextReader(tokenizer, recipe.encoding), graph.progress
-    corpora = open_texts(settings.corpora, recipe.leave_out, reader, graph)
+    with processes.first_goes_first():
+        corpora = open_texts(settings.corpora, recipe.leave_out, reader, graph)
     texts = _Texts(corpora, settings, recipe.seed)
     steps = trainer.steps(settings, len(texts))
     of_states = heads.project_like(encoder, imitated, reader, texts.rows()[:_FITTED]) if settings.states else None

@@ -146,13 +146,14 @@ def carry_out(recipe: Recipe, task: Task, progress: Progress) -> list[Path]:
     """Do a task unless it is finished. Return what it makes: a model's folder, or folders of negatives.
 
     Processes started by torchrun train models together; every other task is done by the first one while the others wait.
-    Raises CommandError if a folder belongs to another recipe, and CannotStart if another process trains the model.
+    Raises CommandError if a folder belongs to another recipe, and CannotStart if another process trains the model, or if one
+    of those started by torchrun has ended.
     """
     from lexbench.lexmae.training import processes
 
-    processes.join(recipe.hardware)
-    recipe = processes.resolved(recipe)
-    with Graph(Store(on_wait=progress.note, on_damage=progress.note), progress) as graph:
+    store = Store(on_wait=progress.note, on_damage=progress.note)
+    with processes.joined(recipe.hardware), Graph(store, progress) as graph:
+        recipe = processes.resolved(recipe)
         if task.trains(recipe):
             return [_trained(recipe, task, graph)]
         with processes.first_goes_first():

@@ -13,7 +13,7 @@ from lexbench.lexmae.data.training_sets import open_texts
 from lexbench.lexmae.model.autoencoder import MaskedAutoencoder
 from lexbench.lexmae.model.encoder import load_encoder
 from lexbench.lexmae.recipe.settings import Recipe
-from lexbench.lexmae.training import publishing, trainer
+from lexbench.lexmae.training import processes, publishing, trainer
 from lexbench.lexmae.training.publishing import TrainedModel
 
 
@@ -27,7 +27,8 @@ def train(recipe: Recipe, state: Path, graph: Graph) -> TrainedModel:
     torch.manual_seed(recipe.seed)
     encoder, tokenizer = load_encoder(recipe.folder("start"))
     reader = TextReader(tokenizer, recipe.encoding)
-    tokens = open_texts(settings.corpora, recipe.leave_out, reader, graph)
+    with processes.first_goes_first():
+        tokens = open_texts(settings.corpora, recipe.leave_out, reader, graph)
     masking = Masking(settings, tokenizer.mask_token_id, len(tokenizer))
     texts = MaskedTexts(tokens, masking, tokenizer.all_special_ids, reader.silent)
     steps = trainer.steps(settings, len(texts))

@@ -84,25 +84,35 @@ def examples_per_device(fitting: Fitting) -> int:
     return size
 
 
-def join(hardware: Hardware) -> None:
-    """Connect to the other processes, if there are any, unless this is done already."""
-    if world_size() == 1 or distributed.is_initialized():
+@contextmanager
+def joined(hardware: Hardware) -> Iterator[None]:
+    """Connect to the other processes, if there are any and it is not done yet, for the block.
+
+    Raises CannotStart if another one has ended meanwhile.
+    """
+    if world_size() == 1:
+        yield
         return
-    on_gpu = device(hardware) == "cuda"
-    if on_gpu:
-        torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
-    # Waiting uses gloo, on the processor: NCCL would keep the GPU busy and time out sooner.
-    distributed.init_process_group("cpu:gloo,cuda:nccl" if on_gpu else "gloo", timeout=_PATIENCE)
+    if not distributed.is_initialized():
+        on_gpu = device(hardware) == "cuda"
+        if on_gpu:
+            torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
+        # Waiting uses gloo, on the processor: NCCL would keep the GPU busy and time out sooner.
+        distributed.init_process_group("cpu:gloo,cuda:nccl" if on_gpu else "gloo", timeout=_PATIENCE)
+    try:
+        yield
+    except RuntimeError as error:
+        if isinstance(error, distributed.DistError) or "gloo" in str(error):  # gloo has no error type of its own
+            raise CannotStart(
+                "another process of this training has ended; its message says why, or torchrun's report if it was killed"
+            ) from None
+        raise
 
 
 def wait() -> None:
-    """Wait until every process has reached this point. Raises CannotStart if another one has ended."""
-    if not distributed.is_initialized():
-        return
-    try:
+    """Wait until every process has reached this point."""
+    if distributed.is_initialized():
         distributed.all_reduce(torch.zeros(1))
-    except RuntimeError:  # of gloo: the connection is closed
-        raise CannotStart("another process of this training has ended; its message says why") from None
 
 
 def share(items: int) -> range:
