@@ -43,10 +43,10 @@ def of_encoder(encoder):
     return System("mine", Encoded(encoder, Flat()), {})
 
 
-def write_training(folder, uses, recipe, **facts):
-    """Write a training.json: the *uses* of datasets by their ids, and the *recipe*."""
+def write_training(folder, uses, recipe, what="stage1", **facts):
+    """Write a training.json of the model *what*: the *uses* of datasets by their ids, and the *recipe*."""
     data = [{"dataset": dataset, "use": use} for dataset, use in uses.items()]
-    (folder / "training.json").write_text(json.dumps({"recipe": recipe, "facts": {"data": data, **facts}}))
+    (folder / "training.json").write_text(json.dumps({"what": what, "recipe": recipe, "facts": {"data": data, **facts}}))
 
 
 @pytest.mark.parametrize(
@@ -131,6 +131,7 @@ def test_the_catalogue_states_the_training_data_of_known_models(line):
         ("ensemble(bm25, minilm(dtype='bfloat16'), splade_tiny(model='x')|top_k(64)@impact)", ("minilm", "splade_tiny")),
         ("bm25", ()),
         ("owner/reranker", ("owner/reranker",)),
+        ("run_file(path='{dataset}.trec')", ('run_file(path="{dataset}.trec")',)),
         ("pipeline(bm25, ensemble(bm25, minilm), k=5)", ("minilm",)),
         (None, ()),
     ],
@@ -142,6 +143,27 @@ def test_a_teacher_counts_as_the_models_in_it(tmp_path, teacher, models):
 
     assert training_data(tmp_path).models == models
     assert training_data(tmp_path).queries == ("beir/scifact/train",)
+
+
+@pytest.mark.parametrize(
+    ("what", "models", "queries"),
+    [
+        ("pretrained", ("start",), ()),
+        ("stage1", ("start",), ("a",)),
+        ("stage2", ("start", "taught"), ("b",)),
+        ("stage3", ("start", "ranker"), ("c", "a")),
+    ],
+)
+def test_only_what_the_weights_come_from_counts(tmp_path, what, models, queries):
+    """Each model of a recipe has learned from what it starts from, and from nothing else in the recipe."""
+    stages = [("a", "pretrained", None), ("b", "pretrained", "taught"), ("c", "stage1", "ranker")]
+    recipe = {
+        f"stage{number}": {"queries": [name], "start": start, "teacher": teacher}
+        for number, (name, start, teacher) in enumerate(stages, 1)
+    }
+    write_training(tmp_path, {}, {"start": {"model": "start"}, **recipe}, what=what)
+
+    assert training_data(tmp_path)[:3] == (queries, (), models)
 
 
 @pytest.mark.parametrize(

@@ -125,21 +125,28 @@ def _stated(folder: Path) -> TrainingData | None:
     training = optional_json(folder / "training.json")
     if isinstance(recipe := training.get("recipe"), dict):
         facts = training.get("facts")
-        return _from_training(recipe, facts if isinstance(facts, dict) else {})
+        return _from_training(recipe, str(training.get("what", "")), facts if isinstance(facts, dict) else {})
     if datasets := _card_datasets(folder / _CARD):
         return TrainingData(tuple(_NAMES.get(name.lower(), name.lower()) for name in datasets), (), (), "its card")
     return None
 
 
-def _from_training(recipe: dict[str, Any], facts: dict[str, Any]) -> TrainingData:
-    """Return the collections, the initial model and the teachers that training.json records."""
+def _from_training(recipe: dict[str, Any], what: str, facts: dict[str, Any]) -> TrainingData:
+    """Return the collections, the initial model and the teachers that training.json records.
+
+    *what* is the model, such as stage1; the recipe's other stages count only if its weights come from them.
+    """
     uses = [(str(data.get("dataset")), data.get("use")) for data in facts.get("data") or () if isinstance(data, dict)]
     start = (recipe.get("start") or {}).get("model")
     named: dict[Any, Any] = {start: facts.get("base_model") or start}  # a local folder, and its name on the hub
-    stages = [stage for stage in recipe.values() if isinstance(stage, dict)]
+    sections = {name: section for name, section in recipe.items() if isinstance(section, dict)}
+    stages = []
+    while what.startswith("stage") and what in sections:
+        stages.append(sections.pop(what))
+        what = str(stages[-1].get("start"))
     teachers = [name for stage in stages for name in _teacher_models(stage.get("teacher"))]
     models = [named.get(model, model) for model in (start, *teachers) if model]
-    lists = [stage["queries"] for stage in stages if isinstance(stage.get("queries"), list)]  # in [selection] it is a number
+    lists = [stage["queries"] for stage in stages if isinstance(stage.get("queries"), list)]
     queries = [str(name) for names in lists for name in names]
     return TrainingData(
         queries=tuple(dict.fromkeys([*queries, *(name for name, use in uses if use == "training")])),
@@ -168,7 +175,7 @@ def _teacher_models(teacher: Any) -> Iterator[str]:
             inner = [argument for argument in value.args if isinstance(argument, Expression | Call)]
             waiting += inner
             if not inner and value.name != "bm25":
-                yield value.name
+                yield str(value) if value.name == "run_file" else value.name  # nothing else says which file it is
 
 
 def _card_datasets(card: Path) -> list[str]:
