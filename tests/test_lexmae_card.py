@@ -121,6 +121,16 @@ def test_a_model_inherits_from_what_its_weights_come_from(draft):
     assert imitates == ["imitated", "stage2", "stage3"]
 
 
+def test_a_file_of_scores_is_no_model(draft):
+    """The card says that a file taught the stage and what starts from it, and that nothing says where the scores come from."""
+    stages = [stage(steps=1, teacher="run_file(path='x.trec')"), stage(steps=1, start="stage1"), stage(steps=1, start="start")]
+    recipe = replace(RECIPE, **{f"stage{number}": one for number, one in enumerate(stages, 1)})
+    cards = [finished(draft, recipe, what=f"stage{number}") for number in (1, 2, 3)]
+
+    assert ["Scores from a file taught it." in text for text in cards] == [True, True, False]
+    assert all("inherits what owner/base had been" in text for text in cards)
+
+
 def test_the_hub_reads_the_front_matter(draft):
     """The hub's own parser finds language, licence, kind and base model; missing facts and a base in a folder are left out."""
     known = ModelCard(finished(draft)).data.to_dict()

@@ -27,6 +27,7 @@ from lexbench.lexmae.training.finetune import FineTuner, StageData
 from lexbench.models.added_terms import ExactTerms
 from lexbench.rerankers.cross_encoder import CrossEncoder
 from lexbench.storage.store import Store
+from lexbench.testing.executors import RecordedProgress
 from lexbench.types import Document
 
 SYSTEM = ["stage1.teacher=ensemble(bm25, bm25(k1=2.0))", "stage1.depth=12"]
@@ -57,11 +58,11 @@ def stage(place):
     return ranking(place, "encoding.query_length=8")
 
 
-def ranking(place, *settings):
+def ranking(place, *settings, progress=None):
     """Return the data of the first stage of the recipe with other settings."""
     asked = recipe.read(place / "tiny.toml", ["stage1.start=start", *settings])
     _, tokenizer = load(start.make(asked, Graph(Store())))
-    return StageData(asked, 1, TextReader(tokenizer, asked.encoding), Graph(Store()))
+    return StageData(asked, 1, TextReader(tokenizer, asked.encoding), Graph(Store(), progress or Progress()))
 
 
 def mined(place, name):
@@ -127,6 +128,21 @@ def test_a_system_teaches_by_what_it_finds(place, contrast):
     assert 0 < np.mean(np.array(expected) > 0) < 1
 
 
+def scored(place, training_set, rows, *, without=None):
+    """Write *rows* (query, document, score) as a run, and return the setting of this teacher.
+
+    Another query has a score for its first relevant document, except the query *without*.
+    """
+    names, given = training_set.corpus.doc_ids.astype(str), {query for query, *_ in rows} | {without}
+    pairs = zip(training_set.queries, training_set.positives, strict=True)
+    others = [(query.query_id, names[docs[0]], 0.5) for query, docs in pairs if query.query_id not in given]
+    lines = (
+        f"{query} Q0 {name} {1 + number % 3} {score} other" for number, (query, name, score) in enumerate([*rows, *others])
+    )
+    (place / "scores.trec").write_text("".join(f"{line}\n" for line in lines))
+    return ["stage1.teacher=run_file(path='scores.trec')"]
+
+
 def test_a_file_of_scores_teaches_as_it_is(place):
     """With "given" scores differ as in the file, for a query's own documents; one that the file lacks has the lowest score."""
     stage = ranking(place)
@@ -139,14 +155,24 @@ def test_a_file_of_scores_teaches_as_it_is(place):
         first, second, *missing = one.documents
         rows += [(query, names[first], 7.5), (query, names[second], -2.5), (query, "elsewhere", -4.5)]
         expected.append([10.0, 0.0, *([0.0] * len(missing))])
-    lines = (f"{query} Q0 {name} {1 + number % 3} {score} other" for number, (query, name, score) in enumerate(rows))
-    (place / "scores.trec").write_text("".join(f"{line}\n" for line in lines))
-    settings = ["stage1.teacher=run_file(path='scores.trec')", "stage1.teacher_scores=given", "stage1.contrast=in_batch"]
-    taught = ranking(place, *settings)
+    taught = ranking(place, *scored(place, training_set, rows), "stage1.teacher_scores=given", "stage1.contrast=in_batch")
     batch = taught.collate(drawn)
     found = FineTuner(None, taught.stage, 1).taught(batch["keys"], batch["keys"], batch["lists"])
 
     np.testing.assert_allclose(found.numpy(), expected, atol=1e-5)
+
+
+def test_a_file_of_scores_has_all_queries(place, stage):
+    """A query without scores is refused unless it is held out; relevant documents without a score are counted."""
+    (source,) = stage.examples.sources
+    training_set, told = source.training_set, RecordedProgress()
+    trained = next(query.query_id for query in training_set.queries if query.query_id not in source.left_out)
+    ranking(place, *scored(place, training_set, [], without=min(source.left_out)), progress=told)
+    (note,) = [note for note in told.notes if "relevant" in note]  # each query has 10 relevant documents, and one score
+    count = len(training_set.queries) - len(source.left_out)
+    assert f": {9 * count} of {10 * count} relevant documents of topics have no score" in note
+    with pytest.raises(CannotStart, match=rf": 1 of the {count} queries .* have no scores, e.g. {trained};"):
+        ranking(place, *scored(place, training_set, [], without=trained))
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ import msgspec
 
 from lexbench.display.table import Table, escape, markdown, number
 from lexbench.errors import InvalidFile
-from lexbench.lexmae.recipe.settings import Imitation, Recipe, Stage
+from lexbench.lexmae.recipe.settings import Imitation, Recipe, Stage, from_file
 from lexbench.models.checkpoint import read_json
 from lexbench.models.stated_settings import EXACT_TERMS
 from lexbench.storage import atomic
@@ -280,9 +280,11 @@ def _data(recipe: Recipe, what: What, facts: TrainingFacts) -> str:
     lineage = _lineage(recipe, what)
     stages = [stage for model in reversed(lineage) if isinstance(stage := recipe.section(model), Stage)]
     inherited += [part.model for part in (recipe.imitation, recipe.ranking) if part and "imitated" in lineage]
-    inherited += [stage.teacher for stage in stages if stage.teacher]
+    inherited += [stage.teacher for stage in stages if stage.teacher and not from_file(stage)]
     if inherited:
         notes.append(f"It inherits what {_shown(' and '.join(dict.fromkeys(inherited)))} had been trained on.")
+    if any(map(from_file, stages)):
+        notes.append("Scores from a file taught it. What gave them, and what that had been trained on, is not recorded here.")
     return f"## Data\n\n{_table(('dataset', 'for', 'counts', 'note'), rows)}\n\n{' '.join(notes)}"
 
 

@@ -239,11 +239,16 @@ class Examples:
         return Example(source, query, int(positive), np.resize(drawn, negatives))
 
 
+def trained_queries(source: MinedSet) -> NDArray[np.bool_]:
+    """Return which queries of a source have negatives and are not held out (queries,)."""
+    kept = [query.query_id not in source.left_out for query in source.training_set.queries]
+    trained: NDArray[np.bool_] = (source.negatives.lengths > 0) & kept
+    return trained
+
+
 def _entries(source: MinedSet, *, one_per_query: bool) -> NDArray[np.int64]:
     """Return the entries of the positives that make an example (examples,); with one example per query, its first entry."""
-    positives = source.training_set.positives
-    trained = source.negatives.lengths > 0
-    trained &= [query.query_id not in source.left_out for query in source.training_set.queries]
+    positives, trained = source.training_set.positives, trained_queries(source)
     if one_per_query:
         return positives.offsets[:-1][trained]
     return np.flatnonzero(np.repeat(trained, positives.lengths))

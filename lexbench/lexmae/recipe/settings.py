@@ -256,6 +256,11 @@ def placeholders(text: str) -> list[str]:
     return [name for name in _PLACEHOLDER.findall(text) if name != _OF_RUN_FILE]
 
 
+def from_file(stage: Stage) -> bool:
+    """Return whether the scores of a stage's teacher come from a file."""
+    return (stage.teacher or "").startswith("run_file(")
+
+
 def inconsistencies(recipe: Recipe) -> Iterator[str]:
     """Yield the errors that types cannot find, worded as msgspec words its own: the setting comes last."""
     for model, section in MODELS.items():
@@ -327,7 +332,7 @@ def _stage_errors(stage: Stage, number: int, recipe: Recipe) -> Iterator[str]:
             yield f"The recipe makes no model {name!r}: it has no [{MODELS[name]}]; there is: {models} - at {section}.{key}`"
     if len(set(stage.queries)) < len(stage.queries):
         yield f"Names a training set twice; name each once - at {section}.queries`"
-    if stage.teacher_scores == "given" and not (stage.teacher or "").startswith("run_file("):
+    if stage.teacher_scores == "given" and not from_file(stage):
         yield f'Needs the scores of a file: teacher = "run_file(path=…)" - at {section}.teacher_scores`'
     try:
         parse(_PLACEHOLDER.sub("x", stage.negatives))

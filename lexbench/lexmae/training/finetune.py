@@ -15,15 +15,25 @@ from torch import Tensor
 
 from lexbench import registry
 from lexbench.artifacts.graph import Graph
+from lexbench.display.progress import Progress
+from lexbench.errors import CannotStart
 from lexbench.lexmae.card import SeenCollection
 from lexbench.lexmae.data import negatives
 from lexbench.lexmae.data.batches import Draws
 from lexbench.lexmae.data.tokens import TextReader
-from lexbench.lexmae.data.training_sets import DocumentLists, Example, Examples, MinedSet, TrainingSet, open_training_set
+from lexbench.lexmae.data.training_sets import (
+    DocumentLists,
+    Example,
+    Examples,
+    MinedSet,
+    TrainingSet,
+    open_training_set,
+    trained_queries,
+)
 from lexbench.lexmae.model import heads, losses
 from lexbench.lexmae.model.encoder import Learner, LexiconEncoder, Texts, load_encoder
 from lexbench.lexmae.model.whole_batch import gathered, texts_in_pieces
-from lexbench.lexmae.recipe.settings import Hardware, Recipe, Stage
+from lexbench.lexmae.recipe.settings import Hardware, Recipe, Stage, from_file
 from lexbench.lexmae.training import processes, publishing, selection, text_head, trainer
 from lexbench.lexmae.training.publishing import TrainedModel
 from lexbench.models.architectures import is_classifier
@@ -45,15 +55,16 @@ def train(recipe: Recipe, number: int, state: Path, graph: Graph) -> TrainedMode
     torch.manual_seed(recipe.seed)
     encoder, tokenizer = load_encoder(initial)
     reader, progress = TextReader(tokenizer, recipe.encoding), graph.progress
-    examples = StageData(recipe, number, reader, graph)
+    with processes.first_goes_first():  # the others find in the store what it has mined, searched and tokenised
+        examples = StageData(recipe, number, reader, graph)
+        candidates = selection.gather(recipe, examples.training_sets, graph)
+        score = _score(candidates, reader, recipe.hardware.precision, graph) if candidates else None
     steps, every = trainer.steps(stage, len(examples)), recipe.selection.every
     fit = trainer.Fit(
         f"{recipe.name} stage{number}", stage, recipe.hardware, recipe.seed, steps, state, every, stage.published, ramps=True
     )
     tuned = FineTuner(encoder, stage, steps, examples.teacher_scores if examples.teacher else None)
     draws = Draws(examples.draw, len(examples), fit.draws, recipe.seed)
-    candidates = selection.gather(recipe, examples.training_sets, graph)
-    score = _score(candidates, reader, recipe.hardware.precision, graph) if candidates else None
     fitted = trainer.fit(tuned, draws, examples.collate, fit, progress, score)
     if settings := recipe.text_head:
         rows = examples.sample(settings.texts, recipe.seed)
@@ -81,12 +92,14 @@ class StageData:
     """
 
     def __init__(self, recipe: Recipe, number: int, reader: TextReader, graph: Graph) -> None:
-        """Open the training sets of stage *number*, mine missing negatives, and load the teacher."""
+        """Open the training sets of stage *number*, mine missing negatives, and load the teacher.
+
+        Raises CannotStart if the file of a teacher's scores lacks a query.
+        """
         stage = recipe.stage(number)
         assert stage is not None
         self.stage, self.reader = stage, reader
-        with processes.first_goes_first():
-            paths = negatives.mine(recipe, number, graph)
+        paths = negatives.mine(recipe, number, graph)
         sources, self.taught = list[MinedSet](), list[DocumentLists]()
         for index, name in enumerate(stage.queries):
             training_set = open_training_set(name, graph, recipe.leave_out)
@@ -96,6 +109,9 @@ class StageData:
             self.taught += lists[1:]
             sources.append(MinedSet(training_set, lists[0], held_out))
         self.examples = Examples(sources, stage.depth, stage.pairs)
+        if from_file(stage):
+            for source, taught in zip(sources, self.taught, strict=True):
+                _check_scores(source, taught, str(stage.teacher), graph.progress)
         self.corpora = [reader.corpus(source.training_set.corpus, graph) for source in sources]
         self.teacher = load_teacher(stage.teacher, recipe.hardware) if stage.teacher and not self.taught else None
 
@@ -193,6 +209,27 @@ class StageData:
                 "documents": len(trained.corpus) - len(trained.left_out),
             }
             yield SeenCollection(dataset=name, use="training", counts=counts)
+
+
+def _check_scores(source: MinedSet, taught: DocumentLists, teacher: str, progress: Progress) -> None:
+    """Say how many relevant documents have no score in the file of a teacher, whose lists are *taught*.
+
+    Raises CannotStart if a query that is trained on has none at all: all its documents would be equally good.
+    """
+    known, trained = source.training_set, trained_queries(source)
+    name = known.contract.id
+    if len(without := np.flatnonzero(trained & (taught.lengths == 0))):
+        first = known.queries[without[0]].query_id
+        raise CannotStart(
+            f"{teacher}: {len(without):,} of the {trained.sum():,} queries of {name} that are trained on have no scores, "
+            f"e.g. {first}; add their scores, or remove their judgements"
+        )
+    lacking = sum(int((~np.isin(known.positives[query], taught[query])).sum()) for query in np.flatnonzero(trained).tolist())
+    if lacking:
+        total = known.positives.lengths[trained].sum()
+        progress.note(
+            f"{teacher}: {lacking:,} of {total:,} relevant documents of {name} have no score; each counts as the lowest"
+        )
 
 
 def _key(source: int, number: int) -> int:
