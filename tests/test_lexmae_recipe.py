@@ -57,6 +57,17 @@ def test_overrides_come_last(recipe):
     assert (other.stage3.batch_size, other.stage3.lambda_d) == (2, 1.0)
 
 
+def test_a_description_does_not_outlive_what_it_describes(recipe):
+    """It names the settings that were changed, once each; those that it is not about, and no description, stay."""
+    text = WHOLE.replace("[pretrain]", "description = 'As its authors did.'\n[pretrain]")
+    changes = ("stage1.lambda_d=0.5", "seed=3", "stage1.lambda_d=0.4", "output=there", "hardware.device=cpu")
+
+    assert recipe(text, *changes).description == "As its authors did. Settings changed: stage1.lambda_d, seed."
+    assert recipe(text, *changes, "description=Mine").description == "Mine"
+    assert recipe(text, "output=there").description == "As its authors did."
+    assert recipe(WHOLE, *changes).description == ""
+
+
 @pytest.mark.parametrize(
     ("text", "overrides", "steps", "epochs"),
     [

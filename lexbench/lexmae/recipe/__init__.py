@@ -22,6 +22,7 @@ from lexbench.lexmae.recipe.settings import Recipe, inconsistencies
 _PRESETS = Path(__file__).parent / "presets"
 _OWN = Path(__file__).parents[2] / "_recipes", Path(__file__).parents[3] / "recipes"  # in a wheel, in a checkout
 _UNKNOWN = re.compile(r"Object contains unknown field `([^`]*)`(?: - at `\$\.(.*)`)?")  # as msgspec says it
+_DESCRIBED = {"name", "output", "license", "hardware"}  # no description is about these
 _EITHER = {"steps", "epochs"}  # a table that gives one of them replaces the other
 
 
@@ -41,7 +42,8 @@ def read(path: Path, overrides: Sequence[str] = ()) -> Recipe:
 
     An override is `stage1.lambda_d=0.004`; its value is TOML, or plain text if it is not valid TOML. A preset only fills
     sections that the recipe has: it adds no pretraining and no stage. `steps` and `epochs` replace each other. `~` is expanded;
-    other paths stay relative to the current folder.
+    other paths stay relative to the current folder. The description then also names the settings that overrides have changed,
+    because a card quotes it.
 
     Raises InvalidFile (names file and setting), CommandError (names the override), or UnknownName (unknown setting).
     """
@@ -52,6 +54,10 @@ def read(path: Path, overrides: Sequence[str] = ()) -> Recipe:
         raise _error(str(error), path, overrides) from None
     if problem := next(inconsistencies(recipe), None):
         raise _error(problem, path, overrides)
+    changed = [name for name in dict.fromkeys(map(_name, overrides)) if name.partition(".")[0] not in _DESCRIBED]
+    if changed and recipe.description and "description" not in map(_name, overrides):
+        described = f"{recipe.description.rstrip()} Settings changed: {', '.join(changed)}."
+        return msgspec.structs.replace(recipe, description=described)
     return recipe
 
 
