@@ -129,6 +129,24 @@ def test_ctrl_c(place):
     assert facts["resumed"] == reached == 5
 
 
+@pytest.mark.parametrize(("command", "file"), [(ALONE, "corpus.jsonl"), (STAGE, "qrels/train.tsv")])
+def test_a_training_does_not_go_on_with_other_data(tmp_path, command, file):
+    """If texts or judgements change after a kill, the training is refused in one line; with the old ones it goes on."""
+    write(tmp_path)
+    if command is STAGE:
+        assert Process(tmp_path, code, ["train", "mine", "tiny.toml", "--stage", "1"]).code() == 0
+    assert Process(tmp_path, killed_at, *BETWEEN, command).code() == KILLED
+    changed = tmp_path / "topics" / file
+    before = changed.read_text()
+    changed.write_text("".join(before.splitlines(keepends=True)[:-1]))
+    process = Process(tmp_path, code, command)
+
+    assert process.code() == CommandError.exit_code
+    assert "training was begun with other texts or judgements; bring them back, or remove it" in process.said
+    changed.write_text(before)
+    assert Process(tmp_path, code, command).code() == 0
+
+
 def together(place, function, command, *, watched=None):
     """Run *command* in two processes as torchrun does, and return both.
 

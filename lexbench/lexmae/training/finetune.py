@@ -34,7 +34,7 @@ from lexbench.lexmae.model import heads, losses
 from lexbench.lexmae.model.encoder import Learner, LexiconEncoder, Texts, load_encoder
 from lexbench.lexmae.model.whole_batch import gathered, texts_in_pieces
 from lexbench.lexmae.recipe.settings import Hardware, Recipe, Stage, from_file
-from lexbench.lexmae.training import processes, publishing, selection, text_head, trainer
+from lexbench.lexmae.training import processes, publishing, resuming, selection, text_head, trainer
 from lexbench.lexmae.training.publishing import TrainedModel
 from lexbench.models.architectures import is_classifier
 from lexbench.models.checkpoint import fetch_model, read_json, transformer_folder
@@ -57,7 +57,10 @@ def train(recipe: Recipe, number: int, state: Path, graph: Graph) -> TrainedMode
     reader, progress = TextReader(tokenizer, recipe.encoding), graph.progress
     with processes.first_goes_first():  # the others find in the store what it has mined, searched and tokenised
         examples = StageData(recipe, number, reader, graph)
-        candidates = selection.gather(recipe, examples.training_sets, graph)
+        sets = examples.training_sets
+        digests = [digest for one in sets for digest in (one.corpus.fingerprint, *one.dataset.digests.values())]
+        resuming.check_data(state, digests)
+        candidates = selection.gather(recipe, sets, graph)
         score = _score(candidates, reader, recipe.hardware.precision, graph) if candidates else None
     steps, every = trainer.steps(stage, len(examples)), recipe.selection.every
     fit = trainer.Fit(

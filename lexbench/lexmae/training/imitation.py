@@ -21,12 +21,12 @@ from lexbench.errors import CommandError
 from lexbench.lexmae.card import SeenCollection
 from lexbench.lexmae.data.batches import Draws
 from lexbench.lexmae.data.tokens import TextReader, TokenisedCorpus
-from lexbench.lexmae.data.training_sets import open_texts
+from lexbench.lexmae.data.training_sets import open_corpus, open_texts
 from lexbench.lexmae.model import heads, start
 from lexbench.lexmae.model.encoder import Learner, LexiconEncoder, Texts, load_encoder, max_pool
 from lexbench.lexmae.model.whole_batch import gathered, texts_in_pieces
 from lexbench.lexmae.recipe.settings import Imitation, Recipe
-from lexbench.lexmae.training import processes, publishing, query_table, ranking, text_head, trainer
+from lexbench.lexmae.training import processes, publishing, query_table, ranking, resuming, text_head, trainer
 from lexbench.lexmae.training.publishing import TrainedModel
 from lexbench.models.added_terms import means
 from lexbench.models.checkpoint import fetch_model, transformer_folder
@@ -52,6 +52,7 @@ def train(recipe: Recipe, state: Path, graph: Graph) -> TrainedModel:
     reader, progress = TextReader(tokenizer, recipe.encoding), graph.progress
     with processes.first_goes_first():
         corpora = open_texts(settings.corpora, recipe.leave_out, reader, graph)
+        resuming.check_data(state, [open_corpus(name, graph).fingerprint for name in settings.corpora])
     texts = _Texts(corpora, settings, recipe.seed)
     steps = trainer.steps(settings, len(texts))
     of_states = heads.project_like(encoder, imitated, reader, texts.rows()[:_FITTED]) if settings.states else None

@@ -9,11 +9,11 @@ from lexbench.lexmae.card import SeenCollection
 from lexbench.lexmae.data.batches import Draws
 from lexbench.lexmae.data.masking import MaskedTexts, Masking, collate
 from lexbench.lexmae.data.tokens import TextReader
-from lexbench.lexmae.data.training_sets import open_texts
+from lexbench.lexmae.data.training_sets import open_corpus, open_texts
 from lexbench.lexmae.model.autoencoder import MaskedAutoencoder
 from lexbench.lexmae.model.encoder import load_encoder
 from lexbench.lexmae.recipe.settings import Recipe
-from lexbench.lexmae.training import processes, publishing, trainer
+from lexbench.lexmae.training import processes, publishing, resuming, trainer
 from lexbench.lexmae.training.publishing import TrainedModel
 
 
@@ -29,6 +29,7 @@ def train(recipe: Recipe, state: Path, graph: Graph) -> TrainedModel:
     reader = TextReader(tokenizer, recipe.encoding)
     with processes.first_goes_first():
         tokens = open_texts(settings.corpora, recipe.leave_out, reader, graph)
+        resuming.check_data(state, [open_corpus(name, graph).fingerprint for name in settings.corpora])
     masking = Masking(settings, tokenizer.mask_token_id, len(tokenizer))
     texts = MaskedTexts(tokens, masking, tokenizer.all_special_ids, reader.silent)
     steps = trainer.steps(settings, len(texts))

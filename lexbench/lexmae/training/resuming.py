@@ -1,6 +1,7 @@
 """The state of an unfinished training in the folder `<name>.training`: checkpoints and the best weights so far.
 
 recipe.json           what is trained; another recipe cannot resume from it
+data.json             digests of what it is trained on; other texts or judgements cannot resume from it
 lock                  held by the process that trains
 checkpoint-<step>/    written by the Trainer; an incomplete one has no file `complete`, and is removed
 best.safetensors      the weights with the highest score so far, with step and scores in its metadata
@@ -19,7 +20,7 @@ import torch
 from filelock import FileLock, Timeout
 from torch import Tensor, nn
 
-from lexbench.errors import CannotStart
+from lexbench.errors import CannotStart, CommandError
 from lexbench.lexmae import provenance
 from lexbench.lexmae.model.encoder import unique_parameters
 from lexbench.lexmae.recipe.settings import Recipe
@@ -32,6 +33,7 @@ WEIGHTS = "model.safetensors"
 _COMPLETE = "complete"
 _BEST = "best.safetensors"
 _SCORES = "scores.json"
+_DATA = "data.json"
 
 
 @contextmanager
@@ -58,6 +60,15 @@ def locked(recipe: Recipe, model: str) -> Iterator[Path]:
         yield state
     finally:
         lock.release()
+
+
+def check_data(state: Path, data: Sequence[str]) -> None:
+    """Record the digests of what a training in *state* reads. Raises CommandError if it began with others."""
+    path = state / _DATA
+    if not path.exists():
+        atomic.write_text(path, json.dumps([*data]) + "\n")
+    elif json.loads(path.read_bytes()) != [*data]:
+        raise CommandError(f"{state} was begun with other texts or judgements; bring them back, or remove it to begin again")
 
 
 def last_checkpoint(folder: Path) -> Path | None:
