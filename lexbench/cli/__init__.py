@@ -138,9 +138,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
     handled = [number for number in ending if signal.getsignal(number) is signal.SIG_DFL]  # `nohup` ignores SIGHUP: leave that
     for number in handled:
         signal.signal(number, _terminate)
-    exit_code = code(arguments)
-    for number in handled:  # nothing is left to clean up, and an exception in the interpreter's exit would print a traceback
-        signal.signal(number, signal.SIG_DFL)
+    try:
+        exit_code = code(arguments)
+        for number in handled:  # nothing is left to clean up, and an exception in the interpreter's exit would print a traceback
+            signal.signal(number, signal.SIG_DFL)
+    except _Terminated as late:  # it came after the last line
+        os._exit(late.exit_code)
     if exit_code > _SIGNALLED:  # a normal exit would wait for threads whose results nobody needs any more
         os._exit(exit_code)
     sys.exit(exit_code)
