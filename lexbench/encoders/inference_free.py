@@ -91,7 +91,7 @@ class InferenceFree(SparseMLM):
         rows = [np.unique(np.array(encoding.ids, np.int32)) for encoding in encodings]
         kept = [ids[weights[ids] > 0] for ids in rows]
         queries = np.repeat(np.arange(len(kept)), [len(ids) for ids in kept])
-        terms = np.concatenate(kept) if kept else np.zeros(0, np.int32)
+        terms = np.concatenate([*kept, np.zeros(0, np.int64)])
         values = weights[terms]
         if self._expansions is not None:
             queries, terms, values = _with_added(self._expansions, queries, terms, values)
@@ -260,14 +260,15 @@ def _read_expansions(path: Path, tokenizer: "Tokenizer", width: int) -> sparse.c
 
 
 def _with_added(
-    expansions: sparse.csr_array, queries: NDArray[np.int64], terms: NDArray[np.int32], values: NDArray[np.float32]
+    expansions: sparse.csr_array, queries: NDArray[np.int64], terms: NDArray[np.int64], values: NDArray[np.float32]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float32]]:
     """Return the *queries*, *terms* and *values* (n,) of tokens, times the rows of *expansions* (terms, terms).
 
     It is the product of two sparse matrices without their objects, which take most of the time of a single query.
     """
-    offsets = np.concatenate([[0], np.cumsum(expansions.indptr[terms + 1] - expansions.indptr[terms])])
-    places = ranges(expansions.indptr[terms], offsets)
+    starts = expansions.indptr[terms].astype(np.int64)
+    offsets = np.concatenate([[0], np.cumsum(expansions.indptr[terms + 1] - starts)])
+    places = ranges(starts, offsets)
     counts, width = np.diff(offsets), expansions.shape[1]
     # A term of a query that several tokens add is one term, with the sum of their weights.
     added = np.repeat(queries * width, counts) + expansions.indices[places]
