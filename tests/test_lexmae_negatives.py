@@ -146,12 +146,11 @@ def test_killed_mining_resumes(fast, tmp_path, monkeypatch):
 
 
 def test_mining_uses_the_whole_machine(bert, monkeypatch):
-    """A system is searched with all cores, and its corpus is encoded on all GPUs, unless its expression names a device."""
+    """A system is searched with the given threads and encoded on all GPUs, unless its expression says otherwise."""
     monkeypatch.setattr("torch.cuda.device_count", lambda: 3)
-    monkeypatch.setattr(negatives, "cores", lambda: [0, 1, 2, 3])
     model = f'model="{bert}", query_length=16, document_length=16'
     typed = f'ensemble(bm25, sparse_mlm({model})@impact, sparse_mlm({model}, device="cpu", threads=2)@impact)'
-    found = negatives.on_whole_machine(system(typed))
+    found = negatives.on_whole_machine(system(typed), threads=4)
     _, plain, named = found.retriever.members
 
     assert (plain.encoder.device, plain.engine.threads) == ("cuda:0,cuda:1,cuda:2", 4)

@@ -361,6 +361,18 @@ def test_precision_auto_is_what_the_processor_has(monkeypatch, fastest, precisio
     assert processes.resolved(stated) is stated
 
 
+def test_a_recipe_states_the_threads_of_all_work():
+    """Every part of a training takes them when its processes are connected; 0 leaves torch's own."""
+    before = torch.get_num_threads()
+    try:
+        processes.join(Hardware(device="cpu", threads=before + 1))
+        assert torch.get_num_threads() == before + 1
+        processes.join(Hardware(device="cpu"))
+        assert torch.get_num_threads() == before + 1
+    finally:
+        torch.set_num_threads(before)
+
+
 def test_the_cost_of_each_part(place, monkeypatch):
     """Three steps are timed: hours are those of all steps by the contract or the recipe, and nothing is written."""
     enter(place, monkeypatch)

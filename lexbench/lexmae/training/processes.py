@@ -85,7 +85,9 @@ def examples_per_device(fitting: Fitting) -> int:
 
 
 def join(hardware: Hardware) -> None:
-    """Connect to the other processes, if there are any, unless this is done already."""
+    """Take the threads of *hardware*, and connect to the other processes, if there are any and it is not done already."""
+    if hardware.threads:
+        torch.set_num_threads(hardware.threads)
     if world_size() == 1 or distributed.is_initialized():
         return
     on_gpu = device(hardware) == "cuda"
