@@ -80,9 +80,6 @@ from lexbench.runner.plan import plan_dataset
 from lexbench.storage.store import Store
 from lexbench.timing.protocol import TimingSettings
 from lexbench.timing.timer import Timer
-sys.path.append(sys.argv[3])
-from tiny import measure_here
-measure_here(setattr)
 plan = plan_dataset(sys.argv[1], json.loads(sys.argv[2]), ["nDCG@10"], 10)
 timer = Timer(TimingSettings(seconds=0.1, processes=1, offline=False))
 for outcome in jobs.run(plan, Store(Path("store")), timer=timer):
@@ -92,10 +89,10 @@ for outcome in jobs.run(plan, Store(Path("store")), timer=timer):
 
 
 def timed(tmp_path, bread, *systems):
-    """Return by system the (scenario, flags, notes) of its timings, measured in one process that finds the plug-in."""
+    """Return by system the (scenario, flags, notes) of its timings, from a process that finds the plug-in."""
     tiny.install(tmp_path / "site", "slow", {"lexbench.retrievers": ["slow = slow:Slow"]}, slow=SLOW)
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path / "site"), str(ROOT)]), "LEXBENCH_OFFLINE": "1"}
-    command = [sys.executable, "-c", TIME, str(bread), json.dumps(systems), str(Path(__file__).parent)]
+    command = [sys.executable, "-c", TIME, str(bread), json.dumps(systems)]
     done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     return dict(zip(systems, map(json.loads, done.stdout.splitlines()), strict=True))
