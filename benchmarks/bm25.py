@@ -55,7 +55,8 @@ def synthetic(documents: int) -> tuple[list[str], list[str]]:
     rng = np.random.default_rng(2026)
     parts = [consonant + vowel for consonant in "bcdfglmnprstvz" for vowel in ("a", "e", "i", "o", "u", "ai", "or", "en")]
     ends = ["", "", "", "s", "ing", "ed", "er", "ation", "ly", "ness"]
-    words = np.unique(["".join(rng.choice(parts, rng.integers(1, 5))) + str(rng.choice(ends)) for _ in range(150_000)])
+    made = min(150_000, 10 * documents)  # words, many of them twice
+    words = np.unique(["".join(rng.choice(parts, rng.integers(1, 5))) + str(rng.choice(ends)) for _ in range(made)])
     rng.shuffle(words)
     cumulative = np.cumsum(1 / (np.arange(len(words)) + 2.7))
     texts = []

@@ -55,17 +55,19 @@ def make_data(folder: Path, queries: int, depth: int, qrels: Path | None) -> Non
         else [Judgement(str(q), str(p), 1) for q, p in enumerate(rng.choice(PASSAGES, queries))]
     )
     ids = list(dict.fromkeys(row.query_id for row in rows))[:queries]
-    table = encode(sorted(map(str, range(PASSAGES)), reverse=True))
-    position = {one: index for index, one in enumerate(table.tolist())}
-    docs = np.stack([rng.choice(PASSAGES, depth, replace=False) for _ in ids]).astype(np.int32)
+    passages = np.stack([rng.choice(PASSAGES, depth, replace=False) for _ in ids]).astype(np.int32)
     place = {one: index for index, one in enumerate(ids)}
     for query_id, doc_id, _ in rows:
         if query_id in place and rng.random() < 0.97:
-            row, wanted = docs[place[query_id]], position[doc_id.encode()]
+            row, wanted = passages[place[query_id]], int(doc_id)
             if wanted not in row:
                 row[min(int(rng.exponential(15)), depth - 1)] = wanted
+    found, at = np.unique(passages, return_inverse=True)
+    names = encode(map(str, found.tolist()))
+    order = np.argsort(names)[::-1]
+    docs = np.argsort(order).astype(np.int32)[at].reshape(passages.shape)  # positions in the table, whose ids descend
     scores = -np.sort(-rng.gamma(3, 5, docs.shape).astype(np.float32), axis=1)
-    write_run(Run.from_hits(ids, Hits(docs, scores), table), folder / "run.trec")
+    write_run(Run.from_hits(ids, Hits(docs, scores), names[order]), folder / "run.trec")
     write_qrels(Qrels.from_judgements(row for row in rows if row.query_id in place), folder / "qrels.txt")
 
 

@@ -20,7 +20,7 @@ settings.load_profile("lexbench")
 for _library in ("OMP", "MKL", "OPENBLAS", "RAYON"):
     os.environ.setdefault(f"{_library}_NUM_THREADS", "1")
 
-from tiny import enter, install  # noqa: E402 - threads first
+from tiny import enter, install, measure_here  # noqa: E402 - threads first
 
 from lexbench import contracts  # noqa: E402
 from lexbench.storage.store import Store  # noqa: E402
@@ -89,6 +89,22 @@ def store(tmp_path, monkeypatch) -> Store:
     enter(tmp_path, monkeypatch)
     monkeypatch.setenv("COLUMNS", "100")
     return Store(tmp_path / "store")
+
+
+@pytest.fixture(scope="session")
+def fast(tmp_path_factory) -> Path:
+    """Return a folder with the commands `lexbench` and `python`, which start without importing lexbench again."""
+    import forking
+
+    folder = tmp_path_factory.mktemp("fast")
+    with forking.commands(folder):
+        yield folder
+
+
+@pytest.fixture
+def timed_here(monkeypatch) -> None:
+    """Measure in this process, without the imports of fresh ones; test_timing and test_speed also start real ones."""
+    measure_here(monkeypatch.setattr)
 
 
 @pytest.fixture(scope="session")

@@ -1,6 +1,7 @@
-"""Commands that start fast: one process imports lexbench, and forks itself for each command that the script `lexbench` sends.
+"""Commands that start fast: one process imports lexbench, and forks itself for each command of the scripts in a folder.
 
-A command has its own process, folder, environment, input and output, like one that a shell starts.
+The scripts are `lexbench` and `python`. A command has its own process, folder, environment, input and output, like one that a
+shell starts, and is killed with its script.
 """
 
 import json
@@ -10,30 +11,72 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
+import traceback
 from contextlib import contextmanager, suppress
 from importlib import import_module
+from pathlib import Path
+from runpy import run_module
+from types import ModuleType
 
 SCRIPT = """#!{python} -IS
 import json, os, socket, sys
 server = socket.socket(socket.AF_UNIX)
 server.connect({place!r})
-socket.send_fds(server, [json.dumps([os.getcwd(), dict(os.environ), sys.argv[1:]]).encode()], [0, 1, 2])
-sys.exit((server.recv(1) or b"\\x01")[0])
+socket.send_fds(server, [json.dumps([os.getcwd(), dict(os.environ), sys.argv]).encode()], [0, 1, 2])
+answer = server.recv(1)
+answer or os.kill(os.getpid(), 9)  # as its process was
+sys.exit(answer[0])
 """
 
 
 @contextmanager
 def commands(folder):
-    """Write an executable `lexbench` into *folder* that works until the end of the block."""
+    """Write executables `lexbench` and `python` into *folder* that work until the end of the block.
+
+    A script ends as its process does: with its exit code, or killed.
+    """
     place = str(folder / "socket")
-    (folder / "lexbench").write_text(SCRIPT.format(python=sys.executable, place=place), encoding="utf-8")
-    (folder / "lexbench").chmod(0o755)
+    for name in ("lexbench", "python"):
+        (folder / name).write_text(SCRIPT.format(python=sys.executable, place=place), encoding="utf-8")
+        (folder / name).chmod(0o755)
     process = subprocess.Popen([sys.executable, __file__, place], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     process.stdout.readline()  # it listens
     try:
         yield
     finally:
         process.communicate()  # closes its input
+
+
+def python(words):
+    """Do what Python does with *words*, which begin with -c PROGRAM, -m MODULE or FILE; return its exit code."""
+    how, *rest = words
+    main = sys.modules["__main__"] = ModuleType("__main__")
+    try:
+        if how == "-m":
+            sys.argv = rest
+            run_module(rest[0], run_name="__main__", alter_sys=True)
+        elif how == "-c":
+            sys.argv = [how, *rest[1:]]
+            exec(compile(rest[0], "<string>", "exec"), main.__dict__)
+        else:
+            sys.argv, main.__file__ = words, how
+            sys.path[0] = str(Path(how).parent.resolve())
+            exec(compile(Path(how).read_bytes(), how, "exec"), main.__dict__)
+    except SystemExit as ended:
+        if isinstance(ended.code, str):
+            sys.stderr.write(f"{ended.code}\n")
+        return ended.code if isinstance(ended.code, int) else int(ended.code is not None)
+    except BaseException:  # noqa: BLE001 - as Python ends
+        traceback.print_exc()
+        return 1
+    return 0
+
+
+def die_with(script):
+    """Kill this process when the connection to its *script* ends."""
+    if not script.recv(1):
+        os.kill(os.getpid(), signal.SIGKILL)
 
 
 def serve(place):
@@ -47,28 +90,37 @@ def serve(place):
     server = socket.socket(socket.AF_UNIX)
     server.bind(place)
     server.listen()
-    signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     print("ready", flush=True)  # noqa: T201 - for the parent
     while sys.stdin not in select.select([server, sys.stdin], [], [])[0]:
         command, _ = server.accept()
+        reap(os.WNOHANG)
         if os.fork():
             command.close()
             continue
         message, files, *_ = socket.recv_fds(command, 1 << 20, 3)
-        folder, environment, words = json.loads(message)
+        threading.Thread(target=die_with, args=(command,), daemon=True).start()
+        folder, environment, (script, *words) = json.loads(message)
         for number, file in enumerate(files):
             os.dup2(file, number)
         sys.stdin, sys.stdout, sys.stderr = os.fdopen(0), os.fdopen(1, "w"), os.fdopen(2, "w", buffering=1)
-        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         os.chdir(folder)
         os.environ.clear()
         os.environ.update(environment)
+        sys.dont_write_bytecode = bool(environment.get("PYTHONDONTWRITEBYTECODE"))
         sys.path[0:1] = ["", *filter(None, environment.get("PYTHONPATH", "").split(os.pathsep))]
-        ended = code(words)
+        ended = code(words) if Path(script).name == "lexbench" else python(words)
         sys.stdout.flush()
         sys.stderr.flush()
         command.send(bytes([ended]))
         os._exit(ended)
+    reap(0)
+
+
+def reap(options):
+    """Wait for the commands that have ended, or with no *options* for all, so that their time is part of this process's."""
+    with suppress(ChildProcessError):
+        while os.waitpid(-1, options)[0]:
+            pass
 
 
 if __name__ == "__main__":

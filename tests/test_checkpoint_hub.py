@@ -3,7 +3,6 @@
 import json
 import os
 import subprocess
-import sys
 
 import checkpoints
 import pytest
@@ -58,8 +57,9 @@ def test_a_folder_needs_no_hub(tmp_path):
 class Hub(HubFolders):
     """A hub with models that have more files than needed."""
 
-    def __init__(self, path):
+    def __init__(self, path, python):
         super().__init__()
+        self.python = python
         self.refused = {"org/gated": (403, b"", {"X-Error-Code": "GatedRepo"}), "org/shut": (403, b"", {})}
         forms = {"safe": (True, "fine_tuned"), "old": (False, "fine_tuned"), "st": (True, "sparse_encoder")}
         for name, (safetensors, form) in forms.items():
@@ -80,7 +80,7 @@ class Hub(HubFolders):
 
     def run(self, code, *arguments, **environment):
         """Return the lines of JSON that *code* prints in a new process; it may print nothing else."""
-        command = [sys.executable, "-c", code, *arguments]
+        command = [self.python, "-c", code, *arguments]
         environment = {**self.environment, **environment}
         done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True, timeout=120)
         assert not done.stderr
@@ -109,9 +109,9 @@ def adapter(path, base, *, pickled):
 
 
 @pytest.fixture(scope="module")
-def hub(tmp_path_factory):
+def hub(fast, tmp_path_factory):
     """Run a hub."""
-    running = Hub(tmp_path_factory.mktemp("hub"))
+    running = Hub(tmp_path_factory.mktemp("hub"), fast / "python")
     with serving(running.answer) as server:
         running.environment["HF_ENDPOINT"] = server.url
         yield running

@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -93,14 +94,20 @@ def environment(*places, store):
     }
 
 
-def lexbench_in(folder, environment, *words):
-    """Run lexbench in *folder*; return its exit code, what it printed, and its warnings and notes."""
-    command = [sys.executable, "-m", "lexbench", *map(str, words)]
+@pytest.fixture
+def lexbench_in(fast):
+    """Return `ran` with the command that starts fast."""
+    return partial(ran, fast / "lexbench")
+
+
+def ran(lexbench, folder, environment, *words):
+    """Run *lexbench* in *folder*; return its exit code, what it printed, and its warnings and notes."""
+    command = [lexbench, *map(str, words)]
     done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
     return done.returncode, done.stdout, done.stderr
 
 
-def measured(folder, environment, bread, system="cheat", measures=("nDCG@10",)):
+def measured(lexbench_in, folder, environment, bread, system="cheat", measures=("nDCG@10",)):
     """Return the result of *system* on our own collection, and what was said meanwhile."""
     chosen = [word for measure in measures for word in ("-m", measure)]
     ended, out, err = lexbench_in(folder, environment, "run", "dataset", bread, "-r", system, *chosen, "--json")
@@ -109,14 +116,14 @@ def measured(folder, environment, bread, system="cheat", measures=("nDCG@10",)):
     return result, err
 
 
-def test_an_edited_plugin_gets_its_own_number(site, tmp_path, bread):
+def test_an_edited_plugin_gets_its_own_number(lexbench_in, site, tmp_path, bread):
     """After an edit of a helper module, `run` gives the number of an empty store and says why; the results differ in `code`."""
     old, new = (environment(site.parent, store=tmp_path / name) for name in ("store", "empty"))
-    before, said = measured(tmp_path, old, bread)
+    before, said = measured(lexbench_in, tmp_path, old, bread)
     assert "has changed" not in said
     (site / "words.py").write_text(BROKEN)
-    after, said = measured(tmp_path, old, bread)
-    fresh, _ = measured(tmp_path, new, bread)
+    after, said = measured(lexbench_in, tmp_path, old, bread)
+    fresh, _ = measured(lexbench_in, tmp_path, new, bread)
 
     assert after["means"] == fresh["means"] != before["means"]
     assert said.count("the code of cheat has changed since it was last run: made again") == 1
@@ -124,7 +131,7 @@ def test_an_edited_plugin_gets_its_own_number(site, tmp_path, bread):
     assert {**after["recipe"], "code": ""} == {**before["recipe"], "code": ""}
 
 
-def test_a_gate_with_a_restored_store_sees_the_edit(site, tmp_path, bread):
+def test_a_gate_with_a_restored_store_sees_the_edit(lexbench_in, site, tmp_path, bread):
     """A CI that restores the store of the last build from its cache, for a checkout with an edited plug-in, does not pass."""
     first = environment(site.parent, store=tmp_path / "store")
     assert lexbench_in(tmp_path, first, "gate", "init", "-d", bread, "-r", "cheat")[0] == 0
@@ -142,12 +149,12 @@ def test_a_gate_with_a_restored_store_sees_the_edit(site, tmp_path, bread):
     assert "nDCG@10 fell by" in out
 
 
-def test_an_edited_measure_gives_new_values(site, tmp_path, bread):
+def test_an_edited_measure_gives_new_values(lexbench_in, site, tmp_path, bread):
     """A measure of another package is computed again after an edit, from the same run."""
     place = environment(site.parent, store=tmp_path / "store")
-    assert measured(tmp_path, place, bread, "bm25", ["Half"])[0]["means"] == {"Half": 0.5}
+    assert measured(lexbench_in, tmp_path, place, bread, "bm25", ["Half"])[0]["means"] == {"Half": 0.5}
     (site / "half.py").write_text(MEASURE.replace("0.5", "0.25"))
-    assert measured(tmp_path, place, bread, "bm25", ["Half"])[0]["means"] == {"Half": 0.25}
+    assert measured(lexbench_in, tmp_path, place, bread, "bm25", ["Half"])[0]["means"] == {"Half": 0.25}
     assert len(list((tmp_path / "store" / "runs").iterdir())) == 1
 
 
@@ -200,8 +207,8 @@ def test_a_class_that_a_function_makes_is_another_one_in_each_session():
 
 
 def own_copy(place):
-    """Copy the code of lexbench, without weights, into the folder *place*; return it."""
-    shutil.copytree(ROOT / "lexbench", place / "lexbench", ignore=shutil.ignore_patterns("__pycache__", "*.safetensors"))
+    """Copy the code of lexbench, also compiled, without weights, into the folder *place*; return it."""
+    shutil.copytree(ROOT / "lexbench", place / "lexbench", ignore=shutil.ignore_patterns("*.safetensors"))
     return place
 
 
@@ -227,7 +234,7 @@ def test_a_clone_without_changes_has_the_keys_of_the_release(tmp_path, version):
     if not shutil.which("git"):
         pytest.skip("needs git, to make a clone")
     clone = own_copy(tmp_path / "clone")
-    for words in (["init", "-q"], ["add", "lexbench"], ["update-index", "--index-version", str(version)]):
+    for words in (["init", "-q"], ["add", "lexbench", ":!*.pyc"], ["update-index", "--index-version", str(version)]):
         subprocess.run(["git", *words], cwd=clone, check=True, capture_output=True)
     released = {"plugin": "retrievers/bm25", "version": 2, "settings": {"k1": 0.9, "b": 0.4, "ties": "anserini"}}
     assert recipes(clone, PATH="") == [released, {}]

@@ -40,8 +40,7 @@ def run(package, folder):
 def two(tmp_path_factory):
     """Compile with this package, then run with a copy of it; return the folder of the cache, the copy, and both outputs."""
     folder, copy = tmp_path_factory.mktemp("cache"), tmp_path_factory.mktemp("copy")
-    shutil.copytree(PACKAGE, copy / "lexbench", ignore=shutil.ignore_patterns("__pycache__", "catalog"))
-    shutil.copytree(PACKAGE / "catalog", copy / "lexbench" / "catalog", ignore=shutil.ignore_patterns("*.safetensors"))
+    shutil.copytree(PACKAGE, copy / "lexbench", ignore=shutil.ignore_patterns("*.safetensors"))
     return folder, copy, run(PACKAGE.parent, folder), run(copy, folder)
 
 

@@ -14,7 +14,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import forking
 import pytest
 
 DOCS = Path(__file__).parent.parent / "docs"
@@ -24,7 +23,6 @@ BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$|^<!-- (.*?) -->$", re.DOTALL | re.MUL
 FILE = re.compile(r"# ([\w./-]+\.(?:py|toml))\n|file: (.*)")
 EXAMPLES = "howto/examples.md"  # typed by test_readme, in a folder with what they need
 SLOW = "slow from here"
-FAST = "fast"  # the folder of the command `lexbench` that starts fast
 
 
 def pages():
@@ -38,34 +36,26 @@ def pages():
 
 
 @pytest.fixture(scope="module")
-def environment(tmp_path_factory):
+def environment(tmp_path_factory, fast):
     """Return the environment of a reader: `lexbench`, `python` and `pip`, which installs into a separate folder."""
     folder = tmp_path_factory.mktemp("reader")
     site = folder / "site"
-    commands = {
-        "lexbench": '-m lexbench "$@"',
-        "python": '"$@"',
-        "pip": f'-m pip "$1" --quiet --no-deps --no-build-isolation --target {site} "${{@:2}}"',
-    }
-    for name, words in commands.items():
-        (folder / name).write_text(f"#!/usr/bin/env bash\nexec {sys.executable} {words}\n", encoding="utf-8")
-        (folder / name).chmod(0o755)
+    words = f'-m pip "$1" --quiet --no-deps --no-build-isolation --target {site} "${{@:2}}"'
+    (folder / "pip").write_text(f"#!/usr/bin/env bash\nexec {sys.executable} {words}\n", encoding="utf-8")
+    (folder / "pip").chmod(0o755)
     paths = [str(site), *filter(None, [os.environ.get("PYTHONPATH")])]
-    found = {
+    return {
         **os.environ,
-        "PATH": os.pathsep.join([str(folder / FAST), str(folder), os.environ["PATH"]]),
+        "PATH": os.pathsep.join([str(fast), str(folder), os.environ["PATH"]]),
         "PYTHONPATH": os.pathsep.join(paths),
         "LEXBENCH_STORE": str(folder / "store"),
         "LEXBENCH_OFFLINE": "1",
         "COLUMNS": "120",
     }
-    (folder / FAST).mkdir()
-    with forking.commands(folder / FAST):
-        yield found
 
 
 @pytest.mark.parametrize(("page", "whole"), list(pages()))
-def test_a_page_can_be_typed(page, whole, environment, tmp_path):
+def test_a_page_can_be_typed(page, whole, environment, fast, tmp_path):
     """Every block of the page works, and prints what the page says it prints."""
     printed = before = ""
     for language, block, remark in BLOCK.findall(PAGES[page]):
@@ -78,7 +68,7 @@ def test_a_page_can_be_typed(page, whole, environment, tmp_path):
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(block, encoding="utf-8")
         elif language in {"sh", "python"}:
-            command = ["bash", "-euo", "pipefail", "-c", block] if language == "sh" else [sys.executable, "-c", block]
+            command = ["bash", "-euo", "pipefail", "-c", block] if language == "sh" else [fast / "python", "-c", block]
             done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
             assert done.returncode == 0, f"{block}\n{done.stdout}\n{done.stderr}"
             printed = done.stdout + done.stderr
@@ -98,12 +88,25 @@ def pattern(line):
     return ".*".join(re.escape(spaced(part)) for part in line.split("…"))
 
 
+CELLS = """
+import sys
+import nbformat
+from IPython.core.interactiveshell import InteractiveShell
+shell = InteractiveShell.instance()
+shell.display_formatter.active_types = shell.display_formatter.format_types
+for cell in nbformat.read(sys.argv[1], 4).cells:
+    if cell.cell_type == "code":
+        shell.run_cell(cell.source).raise_error()
+"""
+KERNEL = "import nbclient, nbformat, sys; nbclient.NotebookClient(nbformat.read(sys.argv[1], 4), timeout=300).execute()"
+
+
+@pytest.mark.parametrize("kernel", [False, pytest.param(True, marks=pytest.mark.slow)], ids=["cells", "in a kernel"])
 @pytest.mark.parametrize("notebook", sorted(DOCS.glob("notebooks/*.ipynb")), ids=lambda path: path.stem)
-def test_a_notebook_runs(notebook, environment, tmp_path):
-    """Every cell of the notebook runs, in its own kernel."""
+def test_a_notebook_runs(notebook, kernel, environment, fast, tmp_path):
+    """Every cell of the notebook runs, and what it shows has all its forms; in a shell of IPython, or in its own kernel."""
     pytest.importorskip("nbclient", reason="notebooks are run by nbclient, of the extra test")
-    program = "import nbclient, nbformat, sys; nbclient.NotebookClient(nbformat.read(sys.argv[1], 4), timeout=300).execute()"
-    command = [sys.executable, "-c", program, str(notebook)]
+    command = [*([sys.executable, "-c", KERNEL] if kernel else [fast / "python", "-c", CELLS]), str(notebook)]
     done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
 
     assert done.returncode == 0, done.stderr

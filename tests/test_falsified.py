@@ -410,8 +410,9 @@ def test_a_board_is_scored_again(board, tmp_path, capsys):
 def test_a_falsification_is_refused_by_name(board, tmp_path, system, name):
     """One line says which file and result, and what is impossible."""
     change, *said = ALL[system, name]
-    (tmp_path / "results").mkdir()
-    shutil.copytree(board / "results" / "pydoc", tmp_path / "results" / "pydoc")
+    (tmp_path / "results" / "pydoc").mkdir(parents=True)
+    for one in {system} if system != "bm25 > nano" else ("bm25", "nano", system):  # it is compared with its members
+        shutil.copy(board / "results" / "pydoc" / f"{file_name(one)}.json", tmp_path / "results" / "pydoc")
     path = tmp_path / "results" / "pydoc" / f"{file_name(system)}.json"
     entry = json.loads(path.read_bytes())
     change(entry["results"][0])

@@ -2,6 +2,7 @@
 
 import json
 import socket
+import ssl
 import threading
 import time
 from contextlib import contextmanager
@@ -238,6 +239,16 @@ def test_foreign_bytes_are_one_line(waits, content, status):
             assert "\n" not in str(another.value)
     assert "\n" not in str(error.value)
     assert "\x1b" not in str(error.value)
+
+
+def test_certificates_are_read_for_https_alone(monkeypatch):
+    """Those of the system take longer to read than most answers, and nothing checks them without encryption."""
+    read, real = [], ssl.create_default_context
+    monkeypatch.setattr(ssl, "create_default_context", lambda **settings: read.append(settings) or real(**settings))
+    for url in ("http://localhost:1", "https://localhost:1"):
+        HttpClient(url)
+
+    assert read == [{"cafile": None}]
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,6 @@ import os
 import re
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 from typing import get_args
 
@@ -219,7 +218,7 @@ OWN = Path(__file__).parent / "data" / "bread"
 
 @pytest.mark.parametrize("what", [["suite", "bread", "-d", "bread/test"], ["dataset", "./own"]], ids=["suite", "own data"])
 @pytest.mark.usefixtures("bread_suite")
-def test_reproduce_repeats_the_board_and_changes_nothing(tmp_path, monkeypatch, bread_environment, what):
+def test_reproduce_repeats_the_board_and_changes_nothing(fast, tmp_path, monkeypatch, bread_environment, what):
     """The script runs the same systems, data, measures and depth: no file changes but for when things were measured."""
     for name, value in {**bread_environment, "LEXBENCH_STORE": str(tmp_path / "store")}.items():
         monkeypatch.setenv(name, value)
@@ -229,7 +228,7 @@ def test_reproduce_repeats_the_board_and_changes_nothing(tmp_path, monkeypatch, 
     assert code(["run", *what, *options]) == code(["leaderboard", "--results", "board"]) == 0
     folder = tmp_path / "board"
     before = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
-    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+    path = f"{fast}:{os.environ['PATH']}"
     subprocess.run(["sh", "board/reproduce.sh"], env={**os.environ, "PATH": path}, check=True, capture_output=True)
     after = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 

@@ -3,7 +3,6 @@
 import json
 import signal
 import subprocess
-import sys
 
 import msgspec
 import numpy as np
@@ -119,7 +118,7 @@ negatives.mine(msgspec.json.decode(sys.argv[1], type=Recipe), 1, Graph(Store()))
 """
 
 
-def test_killed_mining_resumes(tmp_path, monkeypatch):
+def test_killed_mining_resumes(fast, tmp_path, monkeypatch):
     """A kill -9 costs no finished search; queries searched one at a time give the bytes of all at once."""
     folder, flushes, sync = write(tmp_path / "fruit"), [], atomic.sync
 
@@ -133,7 +132,7 @@ def test_killed_mining_resumes(tmp_path, monkeypatch):
     mined(asked("calm"))
     text, known = msgspec.json.encode(asked("hurried")).decode(), {}
     for left in (len(flushes) // 2, len(flushes) // 2 - 5):
-        done = subprocess.run([sys.executable, "-c", MINE, str(left), text], stderr=subprocess.PIPE, check=False)
+        done = subprocess.run([fast / "python", "-c", MINE, str(left), text], stderr=subprocess.PIPE, check=False)
         assert done.returncode == -signal.SIGKILL, done.stderr
         assert known.items() < sealed(tmp_path / "hurried.store").items()
         known = sealed(tmp_path / "hurried.store")
@@ -147,12 +146,11 @@ def test_killed_mining_resumes(tmp_path, monkeypatch):
 
 
 def test_mining_uses_the_whole_machine(bert, monkeypatch):
-    """A system is searched with all cores, and its corpus is encoded on all GPUs, unless its expression names a device."""
+    """A system is searched with the given threads and encoded on all GPUs, unless its expression says otherwise."""
     monkeypatch.setattr("torch.cuda.device_count", lambda: 3)
-    monkeypatch.setattr(negatives, "cores", lambda: [0, 1, 2, 3])
     model = f'model="{bert}", query_length=16, document_length=16'
     typed = f'ensemble(bm25, sparse_mlm({model})@impact, sparse_mlm({model}, device="cpu", threads=2)@impact)'
-    found = negatives.on_whole_machine(system(typed))
+    found = negatives.on_whole_machine(system(typed), threads=4)
     _, plain, named = found.retriever.members
 
     assert (plain.encoder.device, plain.engine.threads) == ("cuda:0,cuda:1,cuda:2", 4)

@@ -21,6 +21,7 @@ from lexbench.lexmae.data.tokens import TextReader
 from lexbench.lexmae.model.encoder import Texts, load_encoder
 from lexbench.lexmae.recipe.settings import Encoding, Hardware, Imitation, Ranking
 from lexbench.lexmae.training import query_table
+from lexbench.lexmae.training.query_table import AddedWords
 from lexbench.models.added_terms import ExactTerms
 from lexbench.models.loading import load_tokenizer
 from lexbench.models.stated_settings import expression_of_folder
@@ -68,16 +69,28 @@ threads = 1
 SETTINGS = Imitation(model="any", corpora=("any",), steps=1, batch_size=1, learning_rate=1.0)
 
 
+def no_words(size):
+    """Return that no word piece adds words."""
+    return AddedWords(torch.zeros((size, 0), dtype=torch.int64), torch.zeros((size, 0)))
+
+
 def test_the_losses_by_hand(tmp_path):
-    """A query's vector is the table's weights of its pieces, each once; it ranks documents as both teachers together do."""
+    """A query's vector is the table's weights of its pieces, each once, and of the words that they add.
+
+    It ranks documents as both teachers together do.
+    """
     student, taught = (load_encoder(checkpoints.masked_lm(tmp_path / f"{seed}", seed=seed))[0].eval() for seed in (1, 2))
     size = len(student.embeddings)
     idf, rng = torch.linspace(0.5, 3.0, size), np.random.default_rng(0)
     taught.exact_terms = ExactTerms(torch.ones(size), 0.2 * idf, 4.0)
     student.exact_terms = ExactTerms(torch.ones(size), 0.3 * idf, 4.0)
-    learner = query_table.TableRanker(student, taught, SETTINGS, idf, whole_counts=True)
+    added = AddedWords(torch.zeros((size, 2), dtype=torch.int64), torch.zeros((size, 2)))
+    added.terms[8], added.factors[8] = torch.tensor([9, 21]), torch.tensor([0.5, 0.25])
+    added.terms[30], added.factors[30] = torch.tensor([21, 0]), torch.tensor([0.5, 0.0])
+    learner = query_table.TableRanker(student, taught, SETTINGS, idf, added, whole_counts=True)
     with torch.no_grad():
         learner.factors.copy_(torch.linspace(-0.5, 0.5, size))
+        learner.added[8, 1] = np.log(3)
     texts = [[2, 8, 9, 8, 3], [2, 8, 9, 20, 21, 3], [2, 30, 3], [2, 30, 31, 3], [2, 20, 9, 3]]
     ids = torch.nn.utils.rnn.pad_sequence([torch.tensor(text) for text in texts], batch_first=True)
     real, pools = ids > 0, ids > 3
@@ -89,7 +102,8 @@ def test_the_losses_by_hand(tmp_path):
         whole = Texts(ids, real, pools)
         table = idf**0.75 * torch.linspace(-0.5, 0.5, size).exp()
         queries = torch.zeros(2, size)
-        queries[0, [8, 9]], queries[1, 30] = table[[8, 9]], table[30]
+        queries[0, [8, 9, 21]] = torch.stack([table[8], table[9] + 0.5 * table[8], 0.75 * table[8]])
+        queries[1, [30, 21]] = torch.stack([table[30], 0.5 * table[30]])
         scores = (0.5 * queries @ student(whole)[~is_query].T).numpy()
         of_queries = taught.exact_terms(taught.predicted(whole), ids, pools, whole=True)[is_query] * idf**0.3
         sparse = (of_queries @ taught(whole)[~is_query].T).numpy()
@@ -103,13 +117,17 @@ def test_the_losses_by_hand(tmp_path):
     assert found["ranking"].item() == pytest.approx(divergence, rel=1e-4)
     assert found["predictions"].item() == pytest.approx((distances * torch.tensor([2.0, 3.0, 4.0])).mean().item(), rel=1e-5)
     assert found["loss"].item() == pytest.approx(found["ranking"].item() + found["predictions"].item(), rel=1e-6)
+    found["loss"].backward()
+    learned = torch.nonzero(learner.added.grad).tolist()
+    assert learned == [[8, 0], [8, 1], [30, 0]]  # the factors of words that a query adds
 
 
 def test_a_word_that_is_not_predicted_yet_can_be_learned(tmp_path):
     """A logit that is at most 2 below 0 weighs nothing, but has a gradient; one further below has none."""
     folder = checkpoints.masked_lm(tmp_path / "model")
     student, taught = (load_encoder(folder)[0].eval() for _ in range(2))
-    learner = query_table.TableRanker(student, taught, SETTINGS, torch.ones(len(student.embeddings)), whole_counts=False)
+    size = len(student.embeddings)
+    learner = query_table.TableRanker(student, taught, SETTINGS, torch.ones(size), no_words(size), whole_counts=False)
     bias = student.projection[1]
     ids = torch.tensor([[2, 8, 9, 3]])
     texts = Texts(ids, ids > 0, ids > 3)
@@ -194,18 +212,26 @@ def test_the_folder_is_searched_with_its_table(trained):
 
 
 def test_a_word_adds_what_the_imitated_model_predicts_for_it(trained, place):
-    """Each whole word adds its two largest words beside itself, with their weights relative to its own, as the recipe says."""
-    added = json.loads((trained / "query_expansions.json").read_text())
+    """Each whole word begins with its two largest words beside itself and their weights relative to its own; it learns on."""
+    encoder, tokenizer = load_encoder(place / "imitated")
+    reader = TextReader(tokenizer, Encoding(titles="off"))
+    asked = Ranking(model="dense", queries=("queries",), expansions=2, expansion_weight=0.25)
+    added = query_table.added_words(encoder.eval(), reader, asked)
     settings = {"model": str(place / "imitated"), "device": "cpu", "dense_ok": True, "positions": "text", "query_length": 32}
     settings["document_length"] = 32
-    encoder = registry.create("encoders", Call("sparse_mlm", kwargs=tuple(settings.items())))
-    weights = encoder.encode_query(["w3"]).toarray()[0]
+    searched = registry.create("encoders", Call("sparse_mlm", kwargs=tuple(settings.items())))
+    weights = searched.encode_query(["w3"]).toarray()[0]
     word = VOCABULARY.index("w3")
     others = [other for other in np.argsort(-weights, kind="stable").tolist() if other != word][:2]
-    factors = 0.25 * weights / weights[word]
+    learned = json.loads((trained / "query_expansions.json").read_text())
 
-    assert set(added) == {piece for piece in VOCABULARY if piece.isalnum()}
-    assert added["w3"] == {VOCABULARY[other]: pytest.approx(factors[other], abs=1e-3) for other in others}
+    assert added.terms[word].tolist() == others
+    np.testing.assert_allclose(added.factors[word], (0.25 * weights / weights[word])[others], rtol=1e-4)
+    assert set(learned) == {piece for piece in VOCABULARY if piece.isalnum()}
+    assert {VOCABULARY[row] for row in torch.nonzero(added.factors.any(1))[:, 0]} == set(learned)
+    assert list(learned["w3"]) == [VOCABULARY[other] for other in others]
+    began = {piece: added.factors[VOCABULARY.index(piece)].tolist() for piece in learned}
+    assert sum(list(learned[piece].values()) != pytest.approx(began[piece], abs=2e-3) for piece in learned) > 10
 
 
 @pytest.mark.parametrize(("recipe", "untimed"), [("table", set()), ("tiny", {"mine --stage 1"})])
@@ -224,6 +250,6 @@ def test_a_dry_run_times_each_part(place, capsys, monkeypatch, recipe, untimed):
     assert not (place / "elsewhere").exists()
     if recipe == "table":  # an example is a query, seven documents near it, and two queries near each of these
         parameters = load_encoder(place / "model")[0].parameters()
-        count = sum(parameter.numel() for parameter in parameters) + len(VOCABULARY) + 1
+        count = sum(parameter.numel() for parameter in parameters) + 3 * len(VOCABULARY) + 1
         assert planned["costs"]["imitate"]["disk_gib"] == pytest.approx(40 * count / 2**30)
         assert parts["imitate"]["texts"] == 40 * 2 * 22

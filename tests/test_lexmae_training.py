@@ -81,13 +81,16 @@ CLEARING = ("lexbench.lexmae.training.resuming", "clear", 1)
 @pytest.mark.parametrize(
     ("command", "kills", "resumed"),
     [
-        (PRETRAIN, [BEFORE, HALF, BETWEEN], 4),
-        (STAGE, [SELECTING, SELECTED, UNMARKED, SELECTED, PUBLISHING, CLEARING], 12),
+        (PRETRAIN, [BEFORE, HALF, BETWEEN, PUBLISHING, CLEARING], 12),
+        pytest.param(STAGE, [SELECTING, SELECTED, UNMARKED, SELECTED, PUBLISHING, CLEARING], 12, marks=pytest.mark.slow),
     ],
     ids=["pretrain", "finetune"],
 )
 def test_kills_change_nothing(place, command, kills, resumed):
-    """After kill -9 at any moment the resumed training has the log and the weights of an uninterrupted one, byte for byte."""
+    """After kill -9 at any moment the resumed training has the log and the weights of an uninterrupted one, byte for byte.
+
+    `test_a_selection_goes_on_where_it_was_stopped` stops a selection at these moments, too, without a process for each.
+    """
     name = "pretrained" if command[1] == "pretrain" else "stage1"
     process = Process(place, code, [*command, "--output", f"whole {name}"])
     assert process.code() == 0, process.said
@@ -115,7 +118,7 @@ def test_kills_change_nothing(place, command, kills, resumed):
 
 def test_ctrl_c(place):
     """Ctrl-C exits with 130 and one more line; the same command resumes from the last checkpoint."""
-    command = ["train", "pretrain", "tiny.toml", "--set", "pretrain.save_every=5", "--output", "interrupted"]
+    command = [*PRETRAIN, "--output", "interrupted"]
     process = Process(place, killed_at, *BETWEEN, command, signal.SIGINT)
     state = place / "interrupted" / "pretrained.training"
 
@@ -126,7 +129,7 @@ def test_ctrl_c(place):
     reached = resuming.checkpoint_step(resuming.last_checkpoint(state))
     assert Process(place, code, command).code() == 0
     facts = json.loads((place / "interrupted" / "pretrained" / "training.json").read_text())["facts"]
-    assert facts["resumed"] == reached == 5
+    assert facts["resumed"] == reached == 4
 
 
 @pytest.mark.parametrize(("command", "file"), [(ALONE, "corpus.jsonl"), (STAGE, "qrels/train.tsv")])
@@ -358,6 +361,34 @@ def test_the_best_step_is_kept(tmp_path):
     ]
 
 
+@pytest.mark.parametrize(
+    ("name", "call"),
+    [(SELECTING[1], 1), (SELECTED[1], 1), (SELECTED[1], 3), (UNMARKED[1], 1), (UNMARKED[1], 2)],
+)
+def test_a_selection_goes_on_where_it_was_stopped(tmp_path, monkeypatch, name, call):
+    """A training that stops before or after the best weights are written, or before a mark, ends as one that never stops."""
+    real, calls = getattr(resuming, name), iter(range(1, 1000))
+
+    def counted(*arguments):
+        if next(calls) == call:
+            raise KeyboardInterrupt
+        return real(*arguments)
+
+    def score(model):
+        return {"RR@10": 1 - abs(model.at.item() - 0.35)}
+
+    calm, expected = fitted(tmp_path / "calm", score)
+    monkeypatch.setattr(resuming, name, counted)
+    with pytest.raises(KeyboardInterrupt):
+        fitted(tmp_path / "stopped", score)
+    monkeypatch.undo()
+    model, found = fitted(tmp_path / "stopped", score)
+
+    assert 0 < expected.best["step"] < 7
+    assert found.resumed < 7
+    assert (found.log, found.best, model.at.item()) == (expected.log, expected.best, calm.at.item())
+
+
 def test_a_selection_is_shown_beside_the_published_value(tmp_path):
     """The note about a selection repeats what the authors report, if the recipe says it."""
     told = []
@@ -377,6 +408,18 @@ def test_precision_auto_is_what_the_processor_has(monkeypatch, fastest, precisio
     assert processes.resolved(asked).hardware == Hardware(device="cpu", precision=precision)
     stated = tiny_recipes.recipe(hardware=Hardware(device="cpu", precision="bf16"))
     assert processes.resolved(stated) is stated
+
+
+def test_a_recipe_states_the_threads_of_all_work():
+    """Every part of a training takes them when its processes are connected; 0 leaves torch's own."""
+    before = torch.get_num_threads()
+    try:
+        processes.join(Hardware(device="cpu", threads=before + 1))
+        assert torch.get_num_threads() == before + 1
+        processes.join(Hardware(device="cpu"))
+        assert torch.get_num_threads() == before + 1
+    finally:
+        torch.set_num_threads(before)
 
 
 def test_the_cost_of_each_part(place, monkeypatch):

@@ -112,12 +112,15 @@ def of_imitation(name, share):
     if "ranking" not in name:
         return imitation.Imitator(encoder, imitated, settings, of_states=of_states), reader.tensors(rows[:EXAMPLES][share])
     idf = torch.linspace(0.5, 2.0, len(VOCABULARY))
-    asked = Ranking(model="dense", imitated=(0.5, 1.0), distance=(0.5, 2.0))
-    kinds = {"ranking": (imitation.Imitator, ranking.Groups)}
-    kinds["ranking by a table"] = (query_table.TableRanker, query_table.QueryGroups)
-    learner, groups = kinds[name]
+    asked = Ranking(model="dense", imitated=(0.5, 1.0), distance=(0.5, 2.0), expansions=2)
     given = (rows, np.arange(20) % 2, reader, asked, Hardware(device="cpu"), Progress(), np.arange(20) % 2 == 0)
-    learner, groups = learner(encoder, imitated, settings, idf, whole_counts=True), groups(*given)
+    if name == "ranking":
+        learner = imitation.Imitator(encoder, imitated, settings, idf, whole_counts=True)
+        groups = ranking.Groups(*given)
+    else:
+        added = query_table.added_words(imitated, reader, asked)
+        learner = query_table.TableRanker(encoder, imitated, settings, idf, added, whole_counts=True)
+        groups = query_table.QueryGroups(*given)
     drawn = [np.arange(2 * number, 2 * number + 5) for number in range(EXAMPLES)]
     return learner, groups.tensors(drawn[share])
 

@@ -287,7 +287,7 @@ def test_a_pool_test_says_from_which_grade_it_counts(own, capsys):
 # ---- speeds
 
 
-def test_a_look_up_is_not_ranked_and_a_stored_speed_is_shown(own, capsys):
+def test_a_look_up_is_not_ranked_and_a_stored_speed_is_shown(own, timed_here, capsys):
     """Vectors that are read from a file are flagged "no encoding", and not ranked, alone or in an ensemble.
 
     A later `run --brief` has the stored speeds, and the recall that the board calls official.

@@ -47,11 +47,11 @@ def test_a_wheel_has_the_model_and_is_small(installed):
     assert wheel.stat().st_size <= MOST
 
 
-def test_an_installed_model_runs_by_its_name(installed):
+def test_an_installed_model_runs_by_its_name(installed, fast):
     """An installed model is in the catalogue, with licence and command; a question has its own words and similar ones."""
     name, _, site = installed
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(site), str(MODELS.parent)])}
-    command = [sys.executable, "-c", ENCODED.format(name=name)]
+    command = [fast / "python", "-c", ENCODED.format(name=name)]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
 
     assert done.returncode == 0, done.stderr

@@ -16,6 +16,7 @@ from tiny import answer, ended, enter, write_files
 
 import lexbench
 from lexbench.arrays.vectors import converted
+from lexbench.engines.kernels.checks import as_hits
 from lexbench.errors import CannotStart, LexbenchError
 from lexbench.outside.foreign import ForeignSearcher
 from lexbench.runner.adapters import adapted
@@ -698,3 +699,34 @@ def test_models_of_sentence_transformers(tmp_path):
     vectors = adapted(words).encode_query(["w4 w5"])
     assert sparse.issparse(vectors)
     np.testing.assert_array_equal(vectors.toarray(), words.encode_query(["w4 w5"]).to_dense().numpy())
+
+
+@pytest.mark.parametrize(
+    ("found", "said"),
+    [
+        (None, "None"),
+        ([[0, 1], [1, 0]], "int64 (2,) and int64 (2,)"),
+        ({"docs": [[0]], "scores": [[1.0]]}, "<U4 () and <U6 ()"),
+        (([[0.5, 1.0], [1.0, 0.0]], [[2.0, 1.0], [2.0, 1.0]]), "float64 (2, 2) and float64 (2, 2)"),
+        (([[0, 1]], [[2.0, 1.0]]), "int64 (1, 2) and float64 (1, 2)"),
+        (([[0, 1], [1, 0]], [[2.0], [2.0]]), "int64 (2, 2) and float64 (2, 1)"),
+        (([[0, 1], [1]], [[2.0, 1.0], [2.0]]), "([[0, 1], [1]], [[2.0, 1.0], [2.0]])"),
+        ((["d1", "d2"], [2.0, 1.0]), "<U2 (2,) and float64 (2,)"),
+    ],
+)
+def test_what_a_search_returns_is_hits_or_refused(found, said):
+    """Whole positions and scores of each query are needed; positions are not rounded, and nothing ends in a traceback."""
+    with pytest.raises(LexbenchError) as error:
+        as_hits(found, 2, "Theirs")
+    assert f"Theirs returned {said} for 2 queries; return lexbench.types.Hits(docs, scores)" in str(error.value)
+    hits = as_hits(([[0, 1], [1, -1]], [[2, 1], [0.5, 0]]), 2, "Theirs")
+    assert (hits.docs.tolist(), hits.scores.tolist()) == ([[0, 1], [1, -1]], [[2, 1], [0.5, 0]])
+
+
+def test_an_engine_that_returns_something_else_costs_its_own_row(tmp_path, monkeypatch):
+    """It gets one line that names it, and the other system of the run is measured."""
+    monkeypatch.setattr("lexbench.engines.flat.FlatIndex.search", lambda *_: None)
+    found = lexbench.run(DATA, {"words": "bm25", "encoder": counts}, store=tmp_path)
+
+    assert [result.system for result in found] == ["words"]
+    assert [str(one.error).startswith("Flat returned None for 2 queries; return") for one in found.failures] == [True]

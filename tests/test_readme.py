@@ -95,10 +95,10 @@ def check(command, capsys):
 
 
 @pytest.mark.filterwarnings("default")  # of libraries, as for a reader
-@pytest.mark.usefixtures("_typing")
+@pytest.mark.usefixtures("_typing", "timed_here")
 @pytest.mark.parametrize("command", COMMANDS)
 def test_a_command_of_the_readme_works(command, capsys):
-    """Each command succeeds. Our own collection replaces BEIR, and pydoc for models and clocks, which run shorter."""
+    """Each command succeeds. Our own collection replaces BEIR, and pydoc for models and clocks, which run shorter, and here."""
     if "nano" in command or "--time" in command:
         command = command.replace("suite pydoc", "suite bread -d bread/test")
     for real, ours in STANDING_IN.items():

@@ -2,6 +2,7 @@
 
 import filecmp
 import json
+import pickle
 import random
 import re
 from contextlib import contextmanager
@@ -15,6 +16,7 @@ import pytest
 import tiny
 import torch
 import transformers
+from model_server import ModelServer
 from workbench import BM25, RAY, opened, searched
 
 from lexbench.errors import CommandError, InvalidFile, LexbenchError, MissingData
@@ -204,20 +206,31 @@ def test_an_interrupted_run_continues(folder, models, tmp_path, monkeypatch):
     assert same_runs(run, calm)
 
 
-@pytest.mark.parametrize("name", ["processes(2)", RAY])
-def test_executors_score_the_same_bits(name, on, folder, models, tmp_path):
-    """Runs scored by an executor have the bytes and the folder name of runs without."""
+@pytest.mark.parametrize(
+    ("name", "served"),
+    [
+        pytest.param("processes(2)", True, id="processes"),
+        pytest.param("processes(2)", False, id="processes, a model", marks=pytest.mark.slow),  # two imports of transformers
+        pytest.param("ray", False, id="ray, a model", marks=RAY.marks),
+    ],
+)
+def test_executors_score_the_same_bits(name, on, served, folder, models, tmp_path):
+    """Runs scored by an executor have the bytes and the folder name of runs without.
+
+    Here processes ask a server. That models can be sent to a process is also in `test_rerankers_in_members_score_on_executors`.
+    """
+    made = f'rerank(bm25, endpoint_reranker(url="{ModelServer(info=True).url}"), k=30)' if served else written(models[0], k=100)
     runs = []
     for place, workers in (("alone", None), ("elsewhere", executor(on))):
         bench = opened(folder, Store(tmp_path / place), workers)
-        runs.append(bench.run(system(written(models[0], k=100)), 1000))
+        runs.append(bench.run(system(made), 1000))
 
     assert runs[0].name == runs[1].name
     assert same_runs(*runs)
 
 
 class WorkerHere(Here):
-    """An executor whose one worker is this process; it adds the rerankers that it is given to *held*."""
+    """An executor whose one worker is this process, which gets all as another one would; *held* gets the rerankers."""
 
     def __init__(self, held):
         object.__setattr__(self, "held", held)
@@ -227,7 +240,11 @@ class WorkerHere(Here):
         """Yield this process."""
         self.held.extend(rerankers)
         holder = Holder()
-        direct = SimpleNamespace(ask=lambda *asked: Reply(getattr(holder, asked[0])(*asked[1:])), end=lambda: None)
+
+        def ask(method, *arguments):
+            return Reply(getattr(holder, method)(*pickle.loads(pickle.dumps(arguments))))
+
+        direct = SimpleNamespace(ask=ask, end=lambda: None)
         with workers_with(Rerankers(tuple(rerankers)), 1, lambda: direct, print) as workers:
             yield workers
 

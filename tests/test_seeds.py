@@ -104,19 +104,20 @@ def test_compare_takes_seeds_as_one_and_explains_its_test(store, tmp_path, capsy
     assert max(map(len, out.splitlines())) <= 100
 
 
-def test_a_run_takes_seeds_as_one(store, tmp_path, capsys):
+def test_a_run_takes_seeds_as_one(store, bread_suite, tmp_path, capsys):
     """Two of three BM25 settings as seeds are one row with +-, on screen, in the folder, and on the page."""
-    words = ["run", "suite", "pydoc", "-r", "bm25", "-r", "one = bm25(k1=1.2)", "-r", "two = bm25(b=0.7)", "-m", "nDCG@10"]
+    words = ["run", "suite", "bread", "-d", "bread/test", "-m", "nDCG@10"]
+    words += ["-r", "bm25", "-r", "one = bm25(k1=1.2)", "-r", "two = bm25(b=0.1)"]
     bm25, both = answer(capsys, *words, "--seeds", "both = one, two", "--results", "saved", "--json")["results"]
 
     assert (bm25["system"], both["system"]) == ("bm25", "both")
     assert both["means"]["nDCG@10"] == pytest.approx(sum(both["seeds"]["means"]["nDCG@10"]) / 2)
-    assert sorted(path.stem for path in (tmp_path / "saved" / "results" / "pydoc").iterdir()) == ["bm25", "both"]
+    assert sorted(path.stem for path in (tmp_path / "saved" / "results" / "bread").iterdir()) == ["bm25", "both"]
     board = read_board(tmp_path / "saved")
     page = markdown(board)
     assert f"±{abs(both['seeds']['means']['nDCG@10'][0] - both['seeds']['means']['nDCG@10'][1]) / sqrt(2):.4f}" in page
     command = " ".join(board.suites[0].command.replace("\\\n", "").split())
-    assert "-r 'one = bm25(k1=1.2)' -r 'two = bm25(b=0.7)' -r bm25 --seeds 'both = one, two'" in command
+    assert "-r 'one = bm25(k1=1.2)' -r 'two = bm25(b=0.1)' -r bm25 --seeds 'both = one, two'" in command
     assert r"$\pm$" in copies.latex(copies.view(board))
     assert "±" not in copies.comma_separated(copies.view(board))
     assert "three" in ended(capsys, 3, *words, "--seeds", "both = one, three").err

@@ -3,7 +3,6 @@
 import json
 import os
 import subprocess
-import sys
 from pathlib import Path
 
 import checkpoints
@@ -48,11 +47,11 @@ def environment(hub, tmp_path):
         }
 
 
-def test_models_are_run_by_their_names(environment, hub):
+def test_models_are_run_by_their_names(environment, fast, hub):
     """Download, vectors, index and score come from a name alone; no code of a model runs, and a note says so."""
     typed = [name if name == "slideon" else f"{name}(dense_ok=True)" for name in NAMES]  # random weights give most terms
     systems = [word for one in typed for word in ("-r", f"{one}@impact")]
-    command = [sys.executable, "-m", "lexbench", "run", "dataset", str(BREAD), *systems, "-m", "nDCG@10", "--json"]
+    command = [fast / "lexbench", "run", "dataset", str(BREAD), *systems, "-m", "nDCG@10", "--json"]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=300)
 
     assert done.returncode == 0, done.stderr

@@ -17,7 +17,7 @@ def folder(store, tmp_path):
     return str(write(tmp_path / "fruit"))
 
 
-def test_every_choice_is_timed_and_every_dtype_scored(folder, capsys):
+def test_every_choice_is_timed_and_every_dtype_scored(folder, timed_here, capsys):
     """Each dtype has a row with rates that follow from its rounds, and its difference is that of `lexbench compare`."""
     words = ["speed", "lexmae_nano", "-d", folder, "--threads", "1", "--sample", "3", "--json"]
     found = answer(capsys, *words, "--dtype", "float32", "--dtype", "bfloat16")
@@ -31,7 +31,10 @@ def test_every_choice_is_timed_and_every_dtype_scored(folder, capsys):
 
 
 def test_costs_follow_from_the_rate(folder, capsys):
-    """Hours are documents over documents/s over 3,600, and costs are hours times the price; the advice names the row."""
+    """Hours are documents over documents/s over 3,600, and costs are hours times the price; the advice names the row.
+
+    This row is measured in a fresh process, as users have them.
+    """
     words = ["speed", "lexmae_nano", "-d", folder, "--dtype", "float32", "--threads", "1", "--documents", "1000000000"]
     lines = ended(capsys, 0, *words, "--price", "2", "--no-scores").out.splitlines()
     (row,) = [line.split() for line in lines if line.startswith("float32")]
@@ -81,7 +84,7 @@ def dense(vectors):
     return np.asarray(vectors.to_dense() if hasattr(vectors, "to_dense") else getattr(vectors, "toarray", lambda: vectors)())
 
 
-def test_a_device_is_a_setting_like_others(folder, capsys):
+def test_a_device_is_a_setting_like_others(timed_here):
     """`device` is tried and stated like a dtype; a device that is not here is a reason and no row."""
     found = list(choices("lexmae_nano", {"dtype": ["float32"], "device": ["cpu", "cuda:99"]}))
     assert found == [{"dtype": "float32", "device": device} for device in ("cpu", "cuda:99")]

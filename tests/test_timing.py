@@ -10,7 +10,6 @@ import time
 from pathlib import Path
 from unittest.mock import Mock
 
-import msgspec
 import numpy as np
 import pytest
 from fruit import write
@@ -29,7 +28,7 @@ from lexbench.runner.systems import system
 from lexbench.storage import environment
 from lexbench.storage.node import Stored
 from lexbench.storage.store import Store
-from lexbench.timing import machine, measuring
+from lexbench.timing import machine
 from lexbench.timing.protocol import TimingSettings, sample
 from lexbench.timing.stored_timings import latency, read_durations, read_timing, unsteady
 from lexbench.timing.timer import Timer, devices_of, differing
@@ -58,20 +57,6 @@ def bm25(fruit):
     (outcome,) = timed(fruit)
     assert outcome.untimed is None
     return outcome.result
-
-
-@pytest.fixture
-def here(monkeypatch):
-    """Measure in this process, without the seconds that a fresh one needs for its imports."""
-
-    def run_task(task, _threads, advance=None):
-        if advance is None:  # the memory of imports, which is not asked about
-            Path(task.out, "facts.json").write_text("{}")
-        else:
-            measuring.measure(msgspec.structs.replace(task, core=None), advance)
-
-    monkeypatch.setattr("lexbench.timing.protocol.run_task", run_task)
-    monkeypatch.setattr(machine, "model_bytes", lambda: 0)  # it looks at all objects, and some of torch's warn
 
 
 def milliseconds(rows):
@@ -130,7 +115,7 @@ def test_memory_by_hand(tmp_path):
     assert machine.memory(tmp_path / "nowhere") == {}
 
 
-def test_a_timing_is_not_repeated(fruit, bm25, here, monkeypatch):
+def test_a_timing_is_not_repeated(fruit, bm25, timed_here, monkeypatch):
     """The same command finds the timing; `again` makes a new one; each depth is a separate timing.
 
     If `again` is interrupted, the store still has the timing before.
@@ -151,7 +136,7 @@ def test_a_timing_is_not_repeated(fruit, bm25, here, monkeypatch):
     assert sorted(timing.k for timing in stored.result.timings) == [2, 5, 10, 10]
 
 
-def test_other_code_is_timed_again(fruit, here, monkeypatch):
+def test_other_code_is_timed_again(fruit, timed_here, monkeypatch):
     """Code and packages that change no answer change durations: each has its own timing, and the newest is shown."""
     (before,) = timed(fruit, "bm25(b=0.3)", offline=False)
     monkeypatch.setattr("lexbench.timing.timer.source_digest", lambda modules: "+".join(sorted(modules)))
@@ -167,7 +152,7 @@ def test_other_code_is_timed_again(fruit, here, monkeypatch):
     assert len(shown) == 1
 
 
-def test_another_machine_is_timed_itself(fruit, bm25, monkeypatch):
+def test_another_machine_is_timed_itself(fruit, bm25, timed_here, monkeypatch):
     """Each fingerprint has its own timing, and a timing with other documents than the run has a flag."""
     monkeypatch.setattr("lexbench.runner.search.SystemRun.open", reversed_run)
     monkeypatch.setattr("lexbench.timing.timer.fingerprint", lambda *_: "elsewhere")
@@ -336,7 +321,7 @@ def command_of(pid):
         return ""
 
 
-def test_systems_take_turns(fruit, here, tmp_path, monkeypatch):
+def test_systems_take_turns(fruit, timed_here, tmp_path, monkeypatch):
     """Three processes of two systems are timed A B, B A, A B; a system that fails is left out of later rounds.
 
     The processes of a system are one timing, with the range of their rates.
@@ -361,7 +346,7 @@ def test_systems_take_turns(fruit, here, tmp_path, monkeypatch):
     assert second.result.means
 
 
-def test_a_fusion_with_chosen_weights_is_timed(fruit):
+def test_a_fusion_with_chosen_weights_is_timed(fruit, timed_here):
     """An ensemble whose weights a run chose returns, timed, the documents of that run."""
     (outcome,) = timed(fruit, 'ensemble(bm25, bm25(k1=2.0), weights="oracle")', offline=False)
 
@@ -393,7 +378,7 @@ def test_the_command_line_times(fruit, bm25, capsys, monkeypatch):
         assert timings[0]["folder"] == bm25.timings[0].folder
 
 
-def test_each_device_is_timed_itself(fruit, here):
+def test_each_device_is_timed_itself(fruit, timed_here):
     """Systems that differ only in a device have one run, and a timing for each device."""
     pytest.importorskip("torch")
     systems = "lexmae_nano@impact", 'lexmae_nano(device="cpu")@impact'
@@ -405,7 +390,7 @@ def test_each_device_is_timed_itself(fruit, here):
     assert devices_of(system('lexmae_nano(device="cpu,cpu")@impact').retriever) == ["cpu,cpu"]
 
 
-def test_what_a_gpu_computes_is_timed_to_its_end(fruit, here, monkeypatch):
+def test_what_a_gpu_computes_is_timed_to_its_end(fruit, timed_here, monkeypatch):
     """Each step waits for the GPU that it used; the timing names it, has its peak memory, and is compared within it only.
 
     The GPU is imitated: a call returns at once, and waiting for it takes 20 milliseconds.

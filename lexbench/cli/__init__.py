@@ -140,7 +140,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         signal.signal(number, _terminate)
     try:
         exit_code = code(arguments)
-        for number in handled:  # nothing is left to clean up, and an exception in the interpreter's exit would print a traceback
+        for number in handled:  # nothing is left to clean up, and an exception in the interpreter's exit prints a traceback
             signal.signal(number, signal.SIG_DFL)
     except _Terminated as late:  # it came after the last line
         os._exit(late.exit_code)

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from lexbench.arrays.vectors import canonical
+from lexbench.arrays.vectors import canonical, ranges
 from lexbench.encoders.sparse_mlm import SparseMLM
 from lexbench.errors import CommandError, InvalidFile, MissingData
 from lexbench.models.architectures import masked_lm_files
@@ -43,7 +43,7 @@ class InferenceFree(SparseMLM):
     query_weights: str | None = runtime(None)  # its digest is in `identity`
 
     family: ClassVar[str] = "sparse"
-    version: ClassVar[int] = 1
+    version: ClassVar[int] = 2
 
     def __post_init__(self) -> None:
         """Raise CommandError for impossible settings."""
@@ -90,10 +90,14 @@ class InferenceFree(SparseMLM):
         encodings = tokenizer.encode_batch_fast(prompted, add_special_tokens=False)
         rows = [np.unique(np.array(encoding.ids, np.int32)) for encoding in encodings]
         kept = [ids[weights[ids] > 0] for ids in rows]
-        offsets = np.concatenate([[0], np.cumsum([len(ids) for ids in kept])]).astype(np.int32)
-        terms = np.concatenate(kept) if kept else np.zeros(0, np.int32)
-        vectors = sparse.csr_array((weights[terms], terms, offsets), shape=(len(kept), width))
-        return self._finished(vectors if self._expansions is None else canonical(vectors @ self._expansions), self.query_terms)
+        queries = np.repeat(np.arange(len(kept)), [len(ids) for ids in kept])
+        terms = np.concatenate([*kept, np.zeros(0, np.int64)])
+        values = weights[terms]
+        if self._expansions is not None:
+            queries, terms, values = _with_added(self._expansions, queries, terms, values)
+        offsets = np.concatenate([[0], np.cumsum(np.bincount(queries, minlength=len(kept)))]).astype(np.int32)
+        vectors = sparse.csr_array((values, terms.astype(np.int32), offsets), shape=(len(kept), width))
+        return self._finished(vectors, self.query_terms)
 
     def _vocabulary(self) -> int:
         """Return the number of terms of a document's vector: the vocabulary, and the terms of the text head if there is one."""
@@ -252,4 +256,22 @@ def _read_expansions(path: Path, tokenizer: "Tokenizer", width: int) -> sparse.c
         raise InvalidFile(f"{path}: a factor of a term is negative or no number")
     places = np.array([row[:2] for row in rows], np.int64).reshape(-1, 2).T
     added = sparse.coo_array((factors, (places[0], places[1])), shape=(width, width))
-    return sparse.csr_array(added + sparse.eye_array(width, dtype=np.float32))
+    return canonical(sparse.csr_array(added + sparse.eye_array(width, dtype=np.float32)))
+
+
+def _with_added(
+    expansions: sparse.csr_array, queries: NDArray[np.int64], terms: NDArray[np.int64], values: NDArray[np.float32]
+) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float32]]:
+    """Return the *queries*, *terms* and *values* (n,) of tokens, times the rows of *expansions* (terms, terms).
+
+    It is the product of two sparse matrices without their objects, which take most of the time of a single query.
+    """
+    starts = expansions.indptr[terms].astype(np.int64)
+    offsets = np.concatenate([[0], np.cumsum(expansions.indptr[terms + 1] - starts)])
+    places = ranges(starts, offsets)
+    counts, width = np.diff(offsets), expansions.shape[1]
+    # A term of a query that several tokens add is one term, with the sum of their weights.
+    added = np.repeat(queries * width, counts) + expansions.indices[places]
+    added, which = np.unique(added, return_inverse=True)
+    sums = np.bincount(which, np.repeat(values, counts) * expansions.data[places]).astype(np.float32)
+    return added // width, added % width, sums

@@ -134,8 +134,8 @@ _TABLE = """
 
 It encodes documents. A query has no model: the weight of each of its word pieces, counted once, comes from the table in
 idf.json, which was trained with the model.{added}"""
-_ADDED = """ Each whole word also adds {count} other words, with factors of its weight. These are the words that the
-imitated model predicts for it alone; query_expansions.json has them."""
+_ADDED = """ Each whole word also adds {count} other words, which the imitated model
+predicts for it alone. Factors of its weight were trained, too; query_expansions.json has them."""
 _IMITATES = """
 
 Its predictions imitate those of {model}, text by text{means}. The paper's model is pretrained and

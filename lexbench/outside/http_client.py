@@ -309,7 +309,9 @@ def _pools(url: str, certificates: str | None, largest: int) -> urllib3.PoolMana
 
     parts = urlsplit(url)
     proxy = None if urllib.request.proxy_bypass(parts.hostname or "") else urllib.request.getproxies().get(parts.scheme)
-    settings: dict[str, Any] = {"maxsize": _POOL, "ssl_context": ssl.create_default_context(cafile=certificates)}
+    settings: dict[str, Any] = {"maxsize": _POOL}
+    if certificates or parts.scheme == "https":  # those of the system take 30 ms to read
+        settings["ssl_context"] = ssl.create_default_context(cafile=certificates)
     pools = urllib3.ProxyManager(proxy, **settings) if proxy else urllib3.PoolManager(**settings)
     classes: Mapping[str, Any] = pools.pool_classes_by_scheme
     pools.pool_classes_by_scheme = {

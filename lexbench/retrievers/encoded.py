@@ -22,7 +22,7 @@ from lexbench.artifacts.searches import RetrieverIndex
 from lexbench.artifacts.vectors import CorpusVectors, VectorsWithProgress
 from lexbench.encodings.counts import DenseCounts, SparseCounts, query_work
 from lexbench.encodings.shards import Encodings, read_rows
-from lexbench.engines.kernels.checks import same_width
+from lexbench.engines.kernels.checks import as_hits, same_width
 from lexbench.engines.kernels.code_products import raw_scores, scored, source_scores
 from lexbench.engines.kernels.distances import distances
 from lexbench.errors import LexbenchError
@@ -249,7 +249,7 @@ class EncodedSearcher(VectorQueries, Searcher):
 
     def search(self, encoded: Any, k: int) -> Hits:
         """Search the engine's index."""
-        return self.index.search(encoded, k)
+        return as_hits(self.index.search(encoded, k), encoded.shape[0], type(self.retriever.engine).__name__)
 
     @property
     def transfer(self) -> float:

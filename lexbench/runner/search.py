@@ -21,6 +21,7 @@ from lexbench.artifacts.turns import Turns, on_workers, with_remote_rerankers
 from lexbench.datasets.corpus import StoredCorpus
 from lexbench.datasets.dataset import Dataset
 from lexbench.encodings.counts import spread
+from lexbench.engines.kernels.checks import as_hits
 from lexbench.plugins import Retriever, Searcher
 from lexbench.runner.systems import System
 from lexbench.storage import atomic
@@ -112,7 +113,8 @@ class SystemRun(Node[Filtered]):
                 with watch.time("encode_queries"):
                     encoded = data.encoded(searcher, block.items, corpus)
                 with watch.time("search"):
-                    return searcher.search(encoded, self.depth + drop), searcher.work(encoded)
+                    found = searcher.search(encoded, self.depth + drop)
+                return as_hits(found, len(block.items), type(searcher).__name__), searcher.work(encoded)
 
             size = block_size(searcher)
             for block, (hits, work) in turns.answers(draft.blocks(queries, size, what, "search", "queries"), search, watch):

@@ -11,21 +11,34 @@ class, and SourceContract needs the fixture `case` instead. The plug-ins of lexb
 be installed; nothing else in lexbench imports this package.
 """
 
-import pytest
+import sys
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
-_MODULES = ("encoders", "engines", "executors", "judges", "rerankers", "retrievers", "sources", "transforms")
-pytest.register_assert_rewrite(*(f"{__name__}.{module}" for module in _MODULES))  # must come before the imports
-
-from lexbench.testing.encoders import EncoderCase, EncoderContract  # noqa: E402
-from lexbench.testing.engines import EngineContract  # noqa: E402
-from lexbench.testing.executors import ExecutorContract  # noqa: E402
-from lexbench.testing.judges import JudgeContract  # noqa: E402
-from lexbench.testing.rerankers import RerankerContract  # noqa: E402
-from lexbench.testing.retrievers import RetrieverContract  # noqa: E402
-from lexbench.testing.sources import SourceCase, SourceContract  # noqa: E402
-from lexbench.testing.transforms import TransformContract  # noqa: E402
+if TYPE_CHECKING:
+    from lexbench.testing.encoders import EncoderCase, EncoderContract
+    from lexbench.testing.engines import EngineContract
+    from lexbench.testing.executors import ExecutorContract
+    from lexbench.testing.judges import JudgeContract
+    from lexbench.testing.rerankers import RerankerContract
+    from lexbench.testing.retrievers import RetrieverContract
+    from lexbench.testing.sources import SourceCase, SourceContract
+    from lexbench.testing.transforms import TransformContract
 
 __all__ = [
     "EncoderCase", "EncoderContract", "EngineContract", "ExecutorContract", "JudgeContract", "RerankerContract",
     "RetrieverContract", "SourceCase", "SourceContract", "TransformContract",
 ]  # fmt: skip
+
+_MODULES = ("encoders", "engines", "executors", "judges", "rerankers", "retrievers", "sources", "transforms")
+
+if pytest := sys.modules.get("pytest"):  # the workers of an executor that is tested have none, and need none
+    pytest.register_assert_rewrite(*(f"{__name__}.{module}" for module in _MODULES))  # must come before the imports
+
+
+def __getattr__(name: str) -> Any:
+    """Load one of the public names from its module."""
+    for module in _MODULES if name in __all__ else ():
+        if name.lower().startswith(module[:-1]):
+            return getattr(import_module(f"{__name__}.{module}"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

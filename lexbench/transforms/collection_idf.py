@@ -57,7 +57,7 @@ class CollectionIdf(Transform):
         if self.idf is None:
             raise CommandError("collection_idf weights a query by the documents it is searched in: name a dataset by -d")
         matrix = canonical(vectors)
-        idf = np.zeros(max(matrix.shape[1], len(self.idf)), np.float32)  # an index without documents knows no term
-        idf[: len(self.idf)] = self.idf
+        missing = matrix.shape[1] - len(self.idf)  # an index without documents knows no term
+        idf = np.pad(self.idf, (0, missing)) if missing > 0 else self.idf
         weights = matrix.data * idf[matrix.indices]
         return select_entries(matrix, weights, weights != 0)

@@ -93,9 +93,9 @@ class Quantize(Transform):
 
     def _without_empty_rows(self, matrix: "scipy.sparse.csr_array") -> "scipy.sparse.csr_array":
         """Return *matrix* with the term *empty* in each empty row, unless the setting is negative."""
-        bare = np.diff(matrix.indptr) == 0
-        if self.empty < 0 or not bare.any():
+        if self.empty < 0:
             return matrix
+        bare = np.diff(matrix.indptr) == 0
         starts = matrix.indptr[:-1][bare]
         weights, terms = np.insert(matrix.data, starts, 1), np.insert(matrix.indices, starts, self.empty)
         offsets = matrix.indptr.copy()

@@ -14,10 +14,11 @@ import scipy
 from numpy.typing import NDArray
 
 from lexbench.arrays.vectors import canonical
-from lexbench.errors import LexbenchError
+from lexbench.errors import LexbenchError, shortened
 from lexbench.types import Hits
 
 _EXACT = 1 << 24  # float32 represents every whole number below
+_SHOWN = 80  # characters of what is no list of hits
 _SPARE = 64  # documents asked for beyond k: most ties at the end of a list are among them
 
 T = TypeVar("T")
@@ -101,6 +102,26 @@ def map_bytes(path: Path) -> NDArray[np.uint8]:
     """Return the bytes of a file, mapped into memory, for a compiled loop."""
     # Mode "c" (copy on write), because numba is slow to find the type of read-only arrays. No code writes to them.
     return np.asarray(np.memmap(path, np.uint8, "c"))
+
+
+def as_hits(found: Any, queries: int, name: str) -> Hits:
+    """Return what a search *found* for so many *queries* as hits.
+
+    Raises LexbenchError, naming the searcher, unless it is whole positions and scores, both (queries, k).
+    """
+    try:
+        docs, scores = map(np.asarray, found)
+        said = f"{docs.dtype} {docs.shape} and {scores.dtype} {scores.shape}"
+    except (TypeError, ValueError):
+        docs = scores = np.empty(0)
+        said = shortened(repr(found), _SHOWN)
+    whole = docs.dtype.kind in "iu" and scores.dtype.kind in "iuf"
+    if not whole or docs.shape != scores.shape or docs.shape[:-1] != (queries,):
+        raise LexbenchError(
+            f"{name} returned {said} for {queries:,} queries; return lexbench.types.Hits(docs, scores): whole positions in the "
+            "corpus, and numbers, both (queries, k)"
+        )
+    return Hits(docs, scores)
 
 
 def no_hits(queries: int, k: int) -> Hits:

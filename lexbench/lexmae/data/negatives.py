@@ -60,16 +60,17 @@ def mine(recipe: Recipe, stage: int, graph: Graph) -> list[Path]:
         minings.append(Mining(teacher, settings.depth, keeps_relevant=True))
     graph.store.prepare()
     folders = []
-    with _all_threads():
+    threads = recipe.hardware.threads or len(cores())  # torchrun gives each process one
+    with _with_threads(threads):
         for mining in minings:
             for name in settings.queries:
                 folders.append(recipe.negatives(stage, name, taught=mining.keeps_relevant))
-                _mine(folders[-1], open_training_set(name, graph, recipe.leave_out), mining, graph)
+                _mine(folders[-1], open_training_set(name, graph, recipe.leave_out), mining, threads, graph)
     return folders
 
 
-def on_whole_machine(system: System) -> System:
-    """Return *system* with every GPU and core of this machine, unless its expression says otherwise.
+def on_whole_machine(system: System, threads: int) -> System:
+    """Return *system* with every GPU of this machine and with *threads*, unless its expression says otherwise.
 
     One process mines while the others wait, and torchrun gives each process a single thread.
     """
@@ -80,7 +81,7 @@ def on_whole_machine(system: System) -> System:
     def widened(plugin: Any) -> Any:
         # 1 is the default of engines, of which inexact ones may build another index with more; encoders have 0, torch's own.
         if has_threads(plugin) and plugin.threads == 1 and getattr(plugin, "exact", True):
-            plugin = replace(plugin, threads=len(cores()))
+            plugin = replace(plugin, threads=threads)
         if gpus > 1 and getattr(plugin, "device", None) == "auto":
             plugin = replace(plugin, device=",".join(f"cuda:{number}" for number in range(gpus)))
         return plugin
@@ -89,16 +90,16 @@ def on_whole_machine(system: System) -> System:
 
 
 @contextmanager
-def _all_threads() -> Iterator[None]:
-    """Let torch use every core in the block."""
+def _with_threads(threads: int) -> Iterator[None]:
+    """Let torch use so many *threads* in the block."""
     import torch
 
-    threads = torch.get_num_threads()
-    torch.set_num_threads(len(cores()))
+    before = torch.get_num_threads()
+    torch.set_num_threads(threads)
     try:
         yield
     finally:
-        torch.set_num_threads(threads)
+        torch.set_num_threads(before)
 
 
 def teaching_system(teacher: str | None) -> System | None:
@@ -113,9 +114,9 @@ def teaching_system(teacher: str | None) -> System | None:
         raise
 
 
-def _mine(folder: Path, training_set: TrainingSet, mining: Mining, graph: Graph) -> None:
+def _mine(folder: Path, training_set: TrainingSet, mining: Mining, threads: int, graph: Graph) -> None:
     """Write the lists of one training set, unless they exist and were made from the same settings and data."""
-    system, contract = on_whole_machine(mining.system), training_set.contract
+    system, contract = on_whole_machine(mining.system, threads), training_set.contract
     made_from = {
         "format": _FORMAT,
         "system": digest(system.recipe),

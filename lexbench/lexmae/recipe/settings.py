@@ -140,7 +140,7 @@ class Ranking(Strict, frozen=True, kw_only=True):
     # the texts of the other corpora, see `lexbench.lexmae.training.query_table`. (): the model encodes all texts in both roles.
     queries: tuple[str, ...] = ()
     expansions: Count = 0  # other words that each word of such a query adds: the imitated model's, for a query of that word
-    expansion_weight: Scale = 0.6  # of their weights, which are relative to that of the word
+    expansion_weight: Scale = 0.6  # of their weights before training, which are relative to that of the word
 
     @property
     def group(self) -> int:

@@ -23,7 +23,7 @@ from lexbench.lexmae.recipe.settings import GROUP, Fitting, Imitation, Pretrain,
 from lexbench.lexmae.training import processes, trainer
 from lexbench.lexmae.training.finetune import FineTuner
 from lexbench.lexmae.training.imitation import Imitator
-from lexbench.lexmae.training.query_table import TableRanker
+from lexbench.lexmae.training.query_table import AddedWords, TableRanker
 from lexbench.models.checkpoint import fetch_model, transformer_folder
 from lexbench.models.loading import load_config
 
@@ -153,5 +153,7 @@ def _learner(recipe: Recipe, fitting: Fitting, examples: int) -> tuple[Learner, 
     if not recipe.ranking.queries:
         return Imitator(encoder, imitated, fitting, idf, of_states), {**_texts(recipe, count, length), **ranked}
     ranked["queries"] = torch.arange(count) >= examples * (GROUP - 1)
-    learner = TableRanker(encoder, imitated, fitting, idf, whole_counts=False)
+    shape = (vocabulary, recipe.ranking.expansions)
+    added = AddedWords(torch.zeros(shape, dtype=torch.int64), torch.ones(shape))
+    learner = TableRanker(encoder, imitated, fitting, idf, added, whole_counts=False)
     return learner, {**_texts(recipe, count, length), **ranked}

@@ -57,7 +57,7 @@ def train(recipe: Recipe, state: Path, graph: Graph) -> TrainedModel:
     steps = trainer.steps(settings, len(texts))
     of_states = heads.project_like(encoder, imitated, reader, texts.rows()[:_FITTED]) if settings.states else None
     fit = trainer.Fit(f"{recipe.name} imitation", settings, recipe.hardware, recipe.seed, steps, state)
-    imitated = imitated.to(processes.device(recipe.hardware))
+    imitated = imitated.to(processes.device(recipe.hardware)).eval()
     if recipe.ranking:
         drawn = _Texts(texts.corpora, settings, recipe.seed, recipe.ranking.texts)
         rows = drawn.rows()
@@ -68,7 +68,8 @@ def train(recipe: Recipe, state: Path, graph: Graph) -> TrainedModel:
             asking = [number for number, name in enumerate(settings.corpora) if name in recipe.ranking.queries]
             is_query = np.isin(drawn.sources, asking)
             groups: ranking.Groups = query_table.QueryGroups(*given, is_query)
-            learner: Learner = query_table.TableRanker(encoder, imitated, settings, idf, whole_counts=whole)
+            added = query_table.added_words(imitated, reader, recipe.ranking)
+            learner: Learner = query_table.TableRanker(encoder, imitated, settings, idf, added, whole_counts=whole)
         else:
             groups = ranking.Groups(*given)
             learner = Imitator(encoder, imitated, settings, idf**ranking.QUERY_IDF, of_states, whole_counts=whole)
@@ -77,7 +78,7 @@ def train(recipe: Recipe, state: Path, graph: Graph) -> TrainedModel:
         )
         if isinstance(learner, query_table.TableRanker):
             encoder.query_table = learner.table.detach().cpu()
-            encoder.query_expansions = query_table.expansions(imitated, reader, recipe.ranking)
+            encoder.query_expansions = learner.expansions(tokenizer)
     else:
         learner = Imitator(encoder, imitated, settings, of_states=of_states)
         fitted = trainer.fit(learner, Draws(texts.example, len(texts), fit.draws, recipe.seed), reader.tensors, fit, progress)

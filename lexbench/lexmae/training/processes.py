@@ -86,10 +86,12 @@ def examples_per_device(fitting: Fitting) -> int:
 
 @contextmanager
 def joined(hardware: Hardware) -> Iterator[None]:
-    """Connect to the other processes, if there are any and it is not done yet, for the block.
+    """Take the threads of *hardware*, and connect to the other processes, if there are any, for the block.
 
     Raises CannotStart if another one has ended meanwhile.
     """
+    if hardware.threads:
+        torch.set_num_threads(hardware.threads)
     if world_size() == 1:
         yield
         return

@@ -2,11 +2,15 @@
 
 Such queries cost nothing, so the model of documents has to predict the words that queries will ask with, and the table learns
 which of them matter. The teacher is that of `ranking`: a sparse model with queries of its own, and a dense model. A batch has
-queries, documents near them, and more queries near these documents; each query ranks all documents. No judgement is used. See
-`queries` in section `[ranking]` of a recipe. The encoder `inference_free` searches with the trained folder.
+queries, documents near them, and more queries near these documents; each query ranks all documents. No judgement is used.
+
+A query's word can also add words that the sparse teacher predicts for it alone. Documents then learn with them, and their
+factors are learned like the table. See `queries` and `expansions` in section `[ranking]` of a recipe. The encoder
+`inference_free` searches with the trained folder.
 """
 
 from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -51,17 +55,33 @@ class QueryGroups(ranking.Groups):
         return tensors | {"queries": torch.from_numpy(self.is_query)[tensors["numbers"]]}
 
 
+class AddedWords(NamedTuple):
+    """The word pieces that each word piece adds to a query, and the factors of its weight. A factor of 0 adds none."""
+
+    terms: Tensor  # (vocabulary, added)
+    factors: Tensor  # (vocabulary, added)
+
+
 class TableRanker(Learner):
     """An encoder of documents and the table of query weights, with the divergence from the ranking of their teachers."""
 
     idf: Tensor
+    terms: Tensor
+    first_factors: Tensor
 
     def __init__(
-        self, encoder: LexiconEncoder, teacher: LexiconEncoder, settings: Imitation, idf: Tensor, *, whole_counts: bool
+        self,
+        encoder: LexiconEncoder,
+        teacher: LexiconEncoder,
+        settings: Imitation,
+        idf: Tensor,
+        added: AddedWords,
+        *,
+        whole_counts: bool,
     ) -> None:
         """Take the inverse document frequency of each word piece, *idf* (vocabulary,), of which the table begins as a power.
 
-        With *whole_counts* the exact terms of the teacher's queries are not saturated.
+        The factors of *added* are learned, too. With *whole_counts* the exact terms of the teacher's queries are not saturated.
         """
         super().__init__()
         self.encoder, self.settings, self.whole_counts = encoder, settings, whole_counts
@@ -69,18 +89,31 @@ class TableRanker(Learner):
         self._fixed = (teacher.eval().requires_grad_(requires_grad=False),)
         self.register_buffer("idf", idf, persistent=False)
         self.factors = nn.Parameter(torch.zeros_like(idf))  # logarithms
+        self.register_buffer("terms", added.terms, persistent=False)
+        self.register_buffer("first_factors", added.factors, persistent=False)
+        self.added = nn.Parameter(torch.zeros_like(added.factors))  # logarithms, too
         self.scale = nn.Parameter(torch.tensor(_SCALE).log())  # of scores in the softmax
 
     @property
     def rates(self) -> Mapping[str, float]:
         """Factors of the learning rate, by name of the parameter."""
-        of_words = {id(value) for value in (self.factors, self.scale, *self.encoder.term_parameters)}
+        of_words = {id(value) for value in (self.factors, self.added, self.scale, *self.encoder.term_parameters)}
         return {name: self.settings.term_rate for name, value in self.named_parameters() if id(value) in of_words}
 
     @property
     def table(self) -> Tensor:
         """The weight of each word piece in queries (vocabulary,)."""
         return self.idf**_IDF * self.factors.exp()
+
+    def expansions(self, tokenizer: Any) -> dict[str, dict[str, float]]:
+        """Return the factors of the word pieces that each one adds to a query, by their names."""
+        added: dict[str, dict[str, float]] = {}
+        names = tokenizer.convert_ids_to_tokens(list(range(len(self.idf))))
+        factors = (self.first_factors * self.added.exp()).tolist()
+        for name, terms, shares in zip(names, self.terms.tolist(), factors, strict=True):
+            found = {names[term]: round(share, 3) for term, share in zip(terms, shares, strict=True) if share and names[term]}
+            added |= {name: found} if found else {}
+        return added
 
     def forward(
         self, ids: Tensor, real: Tensor, pools: Tensor, vectors: Tensor, weights: Tensor, numbers: Tensor, queries: Tensor
@@ -99,7 +132,7 @@ class TableRanker(Learner):
         with torch.autocast(ids.device.type, enabled=False):
             distance = (learned - of_documents).square().sum(1) / of_documents.square().sum(1).clamp(min=1)
             distance = gathered(distance * weights[~queries, 1])[first_document].mean()
-            rows = gathered(self._asked(asked))[first] * self.table
+            rows = self._asking(gathered(self._asked(asked))[first])
             columns = gathered(self.encoder.with_exact_terms(learned, documents))[first_document]
             sparse = self._taught(of_queries, asked)
             sparse_documents = self._fixed[0].with_exact_terms(of_documents, documents)
@@ -122,6 +155,12 @@ class TableRanker(Learner):
         shape = (len(queries.ids), len(self.idf))
         return torch.zeros(shape, device=queries.ids.device).scatter_reduce_(1, queries.ids, queries.pools.float(), "amax")
 
+    def _asking(self, asked: Tensor) -> Tensor:
+        """Return the vectors of queries (n, vocabulary) from 1 or 0 for each of their word pieces, *asked* (n, vocabulary)."""
+        own = asked * self.table
+        others = own[:, :, None] * (self.first_factors * self.added.exp())
+        return own.index_add(1, self.terms.flatten(), others.flatten(1))
+
     def _taught(self, predicted: Tensor, queries: Texts) -> Tensor:
         """Return the teacher's weights of *queries* from its *predicted* ones (n, vocabulary)."""
         exact = self._fixed[0].exact_terms
@@ -130,21 +169,21 @@ class TableRanker(Learner):
 
 
 @torch.no_grad()
-def expansions(model: LexiconEncoder, reader: TextReader, settings: Ranking) -> dict[str, dict[str, float]]:
-    """Return the word pieces that each whole word adds to a query, with the factors of its weight; {} without such settings.
+def added_words(model: LexiconEncoder, reader: TextReader, settings: Ranking) -> AddedWords:
+    """Return the word pieces that each whole word adds to a query before training.
 
     They are the largest weights of *model* for a query of that word alone, relative to the word's own.
     """
-    pieces = sorted(filter(str.isalnum, reader.tokenizer.get_vocab())) if settings.expansions else []
-    names, added = reader.tokenizer.convert_ids_to_tokens, {}
+    shape, tokenizer = (len(model.embeddings), settings.expansions), reader.tokenizer
+    added = AddedWords(torch.zeros(shape, dtype=torch.int64), torch.zeros(shape))
+    pieces = sorted(filter(str.isalnum, tokenizer.get_vocab())) if settings.expansions else []
     for start in range(0, len(pieces), _BLOCK):
         words = pieces[start : start + _BLOCK]
-        numbers = torch.tensor(reader.tokenizer.convert_tokens_to_ids(words), device=model.embeddings.device)[:, None]
+        numbers = torch.tensor(tokenizer.convert_tokens_to_ids(words), device=model.embeddings.device)[:, None]
         texts = Texts(*(tensor.to(model.embeddings.device) for tensor in reader.tensors(reader.queries(words)).values()))
         weights = in_groups(model, texts)
         own = weights.gather(1, numbers).clamp(min=1e-6)
         largest, terms = weights.scatter(1, numbers, 0).topk(settings.expansions, dim=1)
-        factors = (settings.expansion_weight * largest / own).tolist()
-        for word, found, shares in zip(words, terms.tolist(), factors, strict=True):
-            added[word] = {name: round(share, 3) for name, share in zip(names(found), shares, strict=True) if share}
+        rows = numbers[:, 0].cpu()
+        added.terms[rows], added.factors[rows] = terms.cpu(), (settings.expansion_weight * largest / own).cpu()
     return added

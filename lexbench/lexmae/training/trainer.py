@@ -119,8 +119,6 @@ def fit(
     (ties: the earlier step). Raises LexbenchError if the loss is not finite.
     """
     transformers_logging.set_verbosity_error()  # type: ignore[no-untyped-call]
-    if settings.hardware.threads:
-        torch.set_num_threads(settings.hardware.threads)
     prepare(model, settings.fitting, settings.hardware)
     trainer = LexMAETrainer(model=model, args=settings.arguments(), train_dataset=draws, data_collator=collate)
     trainer.score, trainer.settings = score, settings
