@@ -414,9 +414,11 @@ def test_a_recipe_states_the_threads_of_all_work():
     """Every part of a training takes them when its processes are connected; 0 leaves torch's own."""
     before = torch.get_num_threads()
     try:
-        processes.join(Hardware(device="cpu", threads=before + 1))
+        with processes.joined(Hardware(device="cpu", threads=before + 1)):
+            pass
         assert torch.get_num_threads() == before + 1
-        processes.join(Hardware(device="cpu"))
+        with processes.joined(Hardware(device="cpu")):
+            pass
         assert torch.get_num_threads() == before + 1
     finally:
         torch.set_num_threads(before)
