@@ -135,7 +135,8 @@ _TABLE = """
 It encodes documents. A query has no model: the weight of each of its word pieces, counted once, comes from the table in
 idf.json, which was trained with the model.{added}"""
 _ADDED = """ Each whole word also adds {count} other words, which the imitated model
-predicts for it alone. Factors of its weight were trained, too; query_expansions.json has them."""
+predicts for it alone. Their weights are the word's own, times factors that were trained with the model; query_expansions.json
+has these factors."""
 _IMITATES = """
 
 Its predictions imitate those of {model}, text by text{means}. The paper's model is pretrained and
