@@ -30,6 +30,7 @@ lexbench run suite beir -d beir/nfcorpus/test -d beir/scifact/test --results "$h
   --time --time-seconds 6 --time-processes 2 --time-single
 lexbench run suite beir -d beir/nfcorpus/test -d beir/scifact/test --results "$here" \
   -r 'mini top 128 = lexmae_mini|top_k(128)@impact' \
+  -r 'doc = lexmae_doc@impact' \
   -r 'mini top 64 = lexmae_mini|top_k(64)@impact' \
   -r 'mini top 32 = lexmae_mini|top_k(32)@impact' \
   -r 'mini top 16 = lexmae_mini|top_k(16)@impact' \
@@ -64,6 +65,7 @@ lexbench run suite classic -d cranfield --results "$here" \
   --time --time-seconds 6 --time-processes 2 --time-single
 lexbench run suite classic -d cranfield --results "$here" \
   -r 'mini top 128 = lexmae_mini|top_k(128)@impact' \
+  -r 'doc = lexmae_doc@impact' \
   -r 'mini top 64 = lexmae_mini|top_k(64)@impact' \
   -r 'mini top 32 = lexmae_mini|top_k(32)@impact' \
   -r 'mini top 16 = lexmae_mini|top_k(16)@impact' \
@@ -99,6 +101,7 @@ lexbench run suite pydoc -d pydoc/test --results "$here" \
 lexbench run suite pydoc -d pydoc/test --results "$here" \
   -r 'mini top 128 = lexmae_mini|top_k(128)@impact' \
   -r 'mini top 64 = lexmae_mini|top_k(64)@impact' \
+  -r 'doc = lexmae_doc@impact' \
   -r 'mini top 32 = lexmae_mini|top_k(32)@impact' \
   -r 'mini top 16 = lexmae_mini|top_k(16)@impact' \
   -r 'mini top 8 = lexmae_mini|top_k(8)@impact' \
