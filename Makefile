@@ -27,7 +27,7 @@ help:            ## say what there is
 demo: .venv/.neural  ## BM25, a small LexMAE and both together on the embedded suite: a table, a leaderboard
 	@$(BIN)/lexbench run suite pydoc $(SYSTEMS) -m nDCG@10 -m RR@10 -m R@100 -m Success@100 -m Judged@10 --results $(DEMO) \
 		--brief --time --time-queries 20 --time-seconds .1 --time-processes 1 --time-single
-	@echo "The leaderboard is in $$($(BIN)/lexbench leaderboard --results $(DEMO))"
+	@page=$$($(BIN)/lexbench leaderboard --results $(DEMO)) && echo "The leaderboard is in $$page"
 
 nano: .venv/.dev build/minilm build/splade-tiny build/training-texts  ## train the small LexMAE that lexbench carries
 	$(BIN)/lexbench train all lexmae_nano

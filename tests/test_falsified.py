@@ -14,8 +14,11 @@ import samples
 from robustness.honest_results import suite
 from tiny import ended
 
+from lexbench.artifacts.describe import describe
 from lexbench.errors import LexbenchError
+from lexbench.models.local_model import DTYPES
 from lexbench.results import VectorSizes, file_name
+from lexbench.runner import origin_checks, systems
 from lexbench.runner.origin_checks import contradictory_origin
 from lexbench.runner.soundness import read_folder
 from lexbench.storage.artifact_folder import digest
@@ -388,6 +391,14 @@ def test_dense_vectors_may_be_codes(size, fault):
     """Of 384 dimensions, a document has 1,536 bytes, 384 as int8 and 48 as bits; nothing is smaller or larger."""
     vectors = VectorSizes(dimensions=384, vectors=1.0, bytes_per_document=size)
     assert bool(list(contradictory_origin(samples.result("x", vectors=vectors)))) is fault
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_a_model_in_any_dtype_is_accepted(dtype):
+    """The recipe of a model that computes in a faster type is no contradiction, so the board of `make demo` is made."""
+    pytest.importorskip("torch", reason="it is in the extra neural")
+    recipe = describe(systems.system(f'lexmae_nano(dtype="{dtype}")@impact').retriever)
+    assert list(origin_checks._faults_of_versions(recipe)) == []
 
 
 def test_a_board_is_scored_again(board, tmp_path, capsys):

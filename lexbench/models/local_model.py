@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from lexbench.models.transformer_model import ModelSpec
 
 DTYPES = ("float32", "bfloat16", "float16", "int8")
-_SECOND = ("bfloat16", "int8")  # their answers changed once, with `bert.attend`; those in float32 did not
 _SHORTEST = 8  # tokens: the special ones of a pair, and some of a text
 
 
@@ -41,7 +40,6 @@ class LocalModel(Model, ABC):
 
     def __post_init__(self) -> None:
         """Raise CommandError for impossible settings."""
-        object.__setattr__(self, "version", type(self).version + (self.dtype in _SECOND))
         for name, allowed in self.choices.items():
             if (value := getattr(self, name)) not in allowed:
                 raise CommandError(f"{self.plugin}({name}={value!r}): there is {', '.join(allowed)}")
