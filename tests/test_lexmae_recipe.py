@@ -58,7 +58,7 @@ def test_overrides_come_last(recipe):
 
 
 def test_a_description_does_not_outlive_what_it_describes(recipe):
-    """It names the settings that were changed, once each; those that it is not about, and no description, stay."""
+    """It names each setting that was changed once, but none that no description is about; an empty description stays empty."""
     text = WHOLE.replace("[pretrain]", "description = 'As its authors did.'\n[pretrain]")
     changes = ("stage1.lambda_d=0.5", "seed=3", "stage1.lambda_d=0.4", "output=there", "hardware.device=cpu")
 
@@ -284,4 +284,5 @@ def test_given_scores_need_a_file(recipe):
     text = WHOLE + 'teacher_scores = "given"\n'
     with pytest.raises(InvalidFile, match=r"Needs the scores of a file.*stage3.teacher_scores"):
         recipe(text, "stage3.teacher=bm25")
-    assert recipe(text, "stage3.teacher=run_file(path='x')").stage3.teacher_scores == "given"
+    for teacher in ("run_file(path='x')", "run_file (path=x/{dataset}.trec)"):
+        assert recipe(text, f"stage3.teacher={teacher}").stage3.teacher_scores == "given"

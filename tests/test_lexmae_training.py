@@ -410,6 +410,15 @@ def test_precision_auto_is_what_the_processor_has(monkeypatch, fastest, precisio
     assert processes.resolved(stated) is stated
 
 
+def test_a_damaged_record_of_the_data_is_one_line(tmp_path):
+    """It is refused like one of other texts."""
+    for _ in range(2):
+        resuming.check_data(tmp_path, ["texts"])
+    (tmp_path / "data.json").write_bytes(b"\xff[")
+    with pytest.raises(CommandError, match="begun with other texts or judgements; bring them back, or remove it"):
+        resuming.check_data(tmp_path, ["texts"])
+
+
 def test_a_recipe_states_the_threads_of_all_work():
     """Every part of a training takes them when its processes are connected; 0 leaves torch's own."""
     before = torch.get_num_threads()

@@ -19,6 +19,7 @@ from lexbench.arrays.vectors import converted
 from lexbench.engines.kernels.checks import as_hits
 from lexbench.errors import CannotStart, LexbenchError
 from lexbench.outside.foreign import ForeignSearcher
+from lexbench.retrievers._fusion import search_without
 from lexbench.runner.adapters import adapted
 from lexbench.runner.systems import system
 from lexbench.testing.retrievers import Bench
@@ -717,10 +718,19 @@ def test_models_of_sentence_transformers(tmp_path):
 def test_what_a_search_returns_is_hits_or_refused(found, said):
     """Whole positions and scores of each query are needed; positions are not rounded, and nothing ends in a traceback."""
     with pytest.raises(LexbenchError) as error:
-        as_hits(found, 2, "Theirs")
-    assert f"Theirs returned {said} for 2 queries; return lexbench.types.Hits(docs, scores)" in str(error.value)
-    hits = as_hits(([[0, 1], [1, -1]], [[2, 1], [0.5, 0]]), 2, "Theirs")
+        as_hits(found, "Theirs", 2)
+    assert f"Theirs returned {said}; return lexbench.types.Hits(docs, scores)" in str(error.value)
+    assert str(error.value).endswith("both (2 queries, k)")
+    hits = as_hits(([[0, 1], [1, -1]], [[2, 1], [0.5, 0]]), "Theirs")
     assert (hits.docs.tolist(), hits.scores.tolist()) == ([[0, 1], [1, -1]], [[2, 1], [0.5, 0]])
+
+
+@pytest.mark.parametrize("own", [None, np.array([-1])])
+def test_what_a_member_returns_is_hits_or_refused(own):
+    """A member of an ensemble or a pipeline gets the same line."""
+    member = SimpleNamespace(search=lambda _encoded, _k: ([[0.5]], [[1.0]]))
+    with pytest.raises(LexbenchError, match=r"SimpleNamespace returned float64 \(1, 1\) and float64 \(1, 1\); return"):
+        search_without(member, None, 1, own)
 
 
 def test_an_engine_that_returns_something_else_costs_its_own_row(tmp_path, monkeypatch):
@@ -729,4 +739,4 @@ def test_an_engine_that_returns_something_else_costs_its_own_row(tmp_path, monke
     found = lexbench.run(DATA, {"words": "bm25", "encoder": counts}, store=tmp_path)
 
     assert [result.system for result in found] == ["words"]
-    assert [str(one.error).startswith("Flat returned None for 2 queries; return") for one in found.failures] == [True]
+    assert [str(one.error).startswith("Flat returned None; return") for one in found.failures] == [True]

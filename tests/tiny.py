@@ -109,7 +109,7 @@ def measure_here(patch):
 
     def run_task(task, _threads, on_pass=None):
         task = msgspec.json.decode(msgspec.json.encode(task), type=type(task))
-        if isinstance(task, protocol.MemoryBaseline):  # the memory of imports, which nobody asks about here
+        if isinstance(task, protocol.MemoryBaseline):  # the memory of imports, which no test reads here
             Path(task.out, protocol.FACTS_FILE).write_text("{}")
         elif isinstance(task, protocol.EncodingTask):
             encoding_speed.measure(task)

@@ -104,6 +104,8 @@ def main() -> None:
     typed = list(dict.fromkeys(filter(None, (BM25, options.start, *options.systems))))
     scores = score(options.folder, typed)
     names = list(next(iter(scores.values())))
+    if options.baseline not in names:
+        parser.error(f"--baseline {options.baseline}: there is {', '.join(names)}; type one of these names")
     start = names[1] if options.start else None
     print(markdown(means_table(scores, names, start)))
     print(f"\nDifferences to {options.baseline}, with 95 % interval and p:\n")

@@ -2,7 +2,7 @@
 
 "Inference-free" SPLADE (Geng et al. 2024, arXiv 2411.04403; the document models of OpenSearch, and sentence-transformers'
 Router with a SparseStaticEmbedding): a query's vector has the weight of each of its tokens once. Encoding a query is only
-tokenising it, so a system is as fast as its search. Documents are encoded as by `sparse_mlm`.
+tokenising it and looking up weights. Documents are encoded as by `sparse_mlm`.
 
 A folder of LexMAE may also have query_expansions.json, {"token": {"term": factor}}: each token of a query adds these terms,
 with its own weight times the factor. The weights of a term are added up.
@@ -264,7 +264,7 @@ def _with_added(
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float32]]:
     """Return the *queries*, *terms* and *values* (n,) of tokens, times the rows of *expansions* (terms, terms).
 
-    It is the product of two sparse matrices without their objects, which take most of the time of a single query.
+    It is the product of two sparse matrices. Making objects of scipy for it would take most of the time of a single query.
     """
     starts = expansions.indptr[terms].astype(np.int64)
     offsets = np.concatenate([[0], np.cumsum(expansions.indptr[terms + 1] - starts)])

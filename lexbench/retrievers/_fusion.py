@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from lexbench.arrays.fusion import SCORES, Rule, ScoreMatrix, score_matrix, top_k, weighted_sum
 from lexbench.artifacts.corpora import StoredTexts
 from lexbench.artifacts.searches import Scorer
+from lexbench.engines.kernels.checks import as_hits
 from lexbench.errors import CommandError, with_meaning
 from lexbench.plugins import CHOSEN_WEIGHTS, QueryEncoder, Rescorer, Retriever, Searcher, has
 from lexbench.registry import at_search
@@ -137,9 +138,9 @@ class FusedQueries(list[Any]):
 
 def search_without(member: Any, encoded: Any, k: int, own: NDArray[np.int32] | None) -> Hits:
     """Return the best *k* documents that *member* finds for each query, without its *own* (queries,), if given."""
+    hits = as_hits(member.search(encoded, k + (own is not None)), type(member).__name__)  # members are of other packages too
     if own is None:
-        return member.search(encoded, k)  # type: ignore[no-any-return]  # members are of other packages too
-    hits = member.search(encoded, k + 1)
+        return hits
     others = (hits.docs >= 0) & (hits.docs != own[:, None])
     others &= np.cumsum(others, axis=1) <= k
     return Hits(np.where(others, hits.docs, -1), hits.scores)

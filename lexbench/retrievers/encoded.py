@@ -249,7 +249,7 @@ class EncodedSearcher(VectorQueries, Searcher):
 
     def search(self, encoded: Any, k: int) -> Hits:
         """Search the engine's index."""
-        return as_hits(self.index.search(encoded, k), encoded.shape[0], type(self.retriever.engine).__name__)
+        return as_hits(self.index.search(encoded, k), type(self.retriever.engine).__name__, encoded.shape[0])
 
     @property
     def transfer(self) -> float:

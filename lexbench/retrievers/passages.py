@@ -17,7 +17,7 @@ from lexbench.arrays.vectors import offsets_of, ranges
 from lexbench.artifacts.corpora import DerivedCorpus, StoredTexts
 from lexbench.artifacts.searches import Scorer, Search
 from lexbench.datasets.passages import DOCUMENTS, TITLES, Units, Windows, sentences, words, write_passages
-from lexbench.engines.kernels.checks import no_hits
+from lexbench.engines.kernels.checks import as_hits, no_hits
 from lexbench.errors import CommandError
 from lexbench.plugins import Encoder, QueryEncoder, Rescorer, Retriever, Searcher, has
 from lexbench.registry import at_search
@@ -283,7 +283,7 @@ class PassageSearcher(PassageQueries, Searcher):
 
         A list is settled if it has *k* documents, or if no more passages are found.
         """
-        hits = self.member.search(encoded, width)
+        hits = as_hits(self.member.search(encoded, width), type(self.member).__name__)
         docs, scores = no_hits(len(hits.docs), k)
         for row, (passages, values) in enumerate(zip(hits.docs, hits.scores, strict=True)):
             there = passages >= 0

@@ -114,7 +114,7 @@ class SystemRun(Node[Filtered]):
                     encoded = data.encoded(searcher, block.items, corpus)
                 with watch.time("search"):
                     found = searcher.search(encoded, self.depth + drop)
-                return as_hits(found, len(block.items), type(searcher).__name__), searcher.work(encoded)
+                return as_hits(found, type(searcher).__name__, len(block.items)), searcher.work(encoded)
 
             size = block_size(searcher)
             for block, (hits, work) in turns.answers(draft.blocks(queries, size, what, "search", "queries"), search, watch):

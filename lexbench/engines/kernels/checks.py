@@ -104,10 +104,10 @@ def map_bytes(path: Path) -> NDArray[np.uint8]:
     return np.asarray(np.memmap(path, np.uint8, "c"))
 
 
-def as_hits(found: Any, queries: int, name: str) -> Hits:
-    """Return what a search *found* for so many *queries* as hits.
+def as_hits(found: Any, name: str, queries: int | None = None) -> Hits:
+    """Return what a search *found* as hits, for so many *queries* if that is known.
 
-    Raises LexbenchError, naming the searcher, unless it is whole positions and scores, both (queries, k).
+    Raises LexbenchError with the *name* of the searcher unless it is whole positions and scores, both (queries, k).
     """
     try:
         docs, scores = map(np.asarray, found)
@@ -116,10 +116,11 @@ def as_hits(found: Any, queries: int, name: str) -> Hits:
         docs = scores = np.empty(0)
         said = shortened(repr(found), _SHOWN)
     whole = docs.dtype.kind in "iu" and scores.dtype.kind in "iuf"
-    if not whole or docs.shape != scores.shape or docs.shape[:-1] != (queries,):
+    if not whole or docs.ndim != 2 or docs.shape != scores.shape or queries not in {None, len(docs)}:  # noqa: PLR2004
+        rows = "queries" if queries is None else f"{queries:,} queries"
         raise LexbenchError(
-            f"{name} returned {said} for {queries:,} queries; return lexbench.types.Hits(docs, scores): whole positions in the "
-            "corpus, and numbers, both (queries, k)"
+            f"{name} returned {said}; return lexbench.types.Hits(docs, scores): whole positions in the corpus, and numbers, "
+            f"both ({rows}, k)"
         )
     return Hits(docs, scores)
 

@@ -258,7 +258,10 @@ def placeholders(text: str) -> list[str]:
 
 def from_file(stage: Stage) -> bool:
     """Return whether the scores of a stage's teacher come from a file."""
-    return (stage.teacher or "").startswith("run_file(")
+    try:
+        return parse(_PLACEHOLDER.sub("x", stage.teacher or "")).head.name == "run_file"
+    except LexbenchError:  # it is a reranker's folder or name on the hub
+        return False
 
 
 def inconsistencies(recipe: Recipe) -> Iterator[str]:

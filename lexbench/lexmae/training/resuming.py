@@ -64,10 +64,10 @@ def locked(recipe: Recipe, model: str) -> Iterator[Path]:
 
 def check_data(state: Path, data: Sequence[str]) -> None:
     """Record the digests of what a training in *state* reads. Raises CommandError if it began with others."""
-    path = state / _DATA
+    path, text = state / _DATA, json.dumps([*data]) + "\n"
     if not path.exists():
-        atomic.write_text(path, json.dumps([*data]) + "\n")
-    elif json.loads(path.read_bytes()) != [*data]:
+        atomic.write_text(path, text)
+    elif path.read_bytes() != text.encode():
         raise CommandError(f"{state} was begun with other texts or judgements; bring them back, or remove it to begin again")
 
 
