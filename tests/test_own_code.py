@@ -16,7 +16,7 @@ from tiny import answer, ended, enter, write_files
 
 import lexbench
 from lexbench.arrays.vectors import converted
-from lexbench.engines.kernels.checks import as_hits
+from lexbench.engines.kernels.checks import as_hits, as_scores
 from lexbench.errors import CannotStart, LexbenchError
 from lexbench.outside.foreign import ForeignSearcher
 from lexbench.retrievers._fusion import search_without
@@ -723,6 +723,36 @@ def test_what_a_search_returns_is_hits_or_refused(found, said):
     assert str(error.value).endswith("both (2 queries, k)")
     hits = as_hits(([[0, 1], [1, -1]], [[2, 1], [0.5, 0]]), "Theirs")
     assert (hits.docs.tolist(), hits.scores.tolist()) == ([[0, 1], [1, -1]], [[2, 1], [0.5, 0]])
+
+
+@pytest.mark.parametrize(
+    ("found", "said"),
+    [
+        (None, "NoneType"),
+        (0.5, "ndarray of shape ()"),
+        ([0.5], "ndarray of shape (1,)"),
+        (["a", "b"], "list of str"),
+        ([[0.5], [0.25]], "ndarray of shape (2, 1)"),
+        ([0.5, np.nan], "nan"),
+        ([-np.inf, 0.5], "-inf"),
+        ([True, False], "list of bool"),
+        ([[1, 2], [3]], "list of list"),
+    ],
+)
+def test_what_a_reranker_returns_is_a_score_per_pair_or_refused(found, said):
+    """One number would be the score of all documents, and NaN would hide behind the order: both are refused by name."""
+    with pytest.raises(LexbenchError) as error:
+        as_scores(found, "Theirs", (2,))
+    assert str(error.value) == f"Theirs.score returned {said}; return a finite number for each document: float32 (2,)"
+
+
+@pytest.mark.parametrize("form", [list, tuple, np.float64, FORMS["tensor"], FORMS["bfloat16"]])
+def test_scores_come_as_a_user_has_them(form):
+    """Lists, arrays of other types and tensors that require a gradient are scores; those of no document may be anything."""
+    scores = as_scores(form(np.array([0.5, 2])), "Theirs", (2,))
+    assert (scores.dtype, scores.tolist()) == (np.float32, [0.5, 2])
+    padded = as_scores(np.array([[0.5, np.nan]]), "Theirs", (1, 2), np.array([[True, False]]))
+    assert padded[0, 0] == 0.5
 
 
 @pytest.mark.parametrize("own", [None, np.array([-1])])

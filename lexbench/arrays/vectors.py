@@ -58,7 +58,7 @@ def converted(returned: Any, texts: int | None, columns: dict[str, int]) -> Any:
     except (TypeError, ValueError, RuntimeError):  # e.g. texts instead of numbers, rows of several lengths, or codes of torch
         vectors = None
     if vectors is None:
-        raise LexbenchError(f"the encoder returned {_form(returned)}; it must return {_RETURNS}")
+        raise LexbenchError(f"the encoder returned {form_of(returned)}; it must return {_RETURNS}")
     if texts is not None and vectors.shape[0] != texts:
         raise LexbenchError(f"the encoder returned {vectors.shape[0]} vectors for {texts} texts")
     values = {Kind.SPARSE: "data", Kind.MULTI: "values"}.get(kind_of(vectors))
@@ -73,13 +73,13 @@ def _vectors(returned: Any, columns: dict[str, int]) -> Any:
         _check_no_codes(returned.values)
         return returned._replace(values=np.asarray(returned.values, np.float32))
     _check_no_codes(returned)
-    returned = _without_torch(returned)
+    returned = without_torch(returned)
     if not isinstance(returned, list | tuple) and hasattr(returned, "__array__"):  # also of JAX, TensorFlow and pandas
         returned = np.asarray(returned)
     if isinstance(returned, list | tuple) or (isinstance(returned, np.ndarray) and returned.dtype == object):
         for row in returned:
             _check_no_codes(row)
-        return _of_rows([_without_torch(row) for row in returned], columns)
+        return _of_rows([without_torch(row) for row in returned], columns)
     if isinstance(returned, np.ndarray) and returned.ndim == 2 and returned.dtype.kind in "biuf":  # noqa: PLR2004 - a matrix
         return returned.astype(np.float32, copy=False)
     matrix: Any = returned if scipy.sparse.issparse(returned) else None
@@ -115,10 +115,10 @@ def _check_no_codes(value: Any) -> None:
     """Raise LexbenchError for an array or a tensor of 8-bit numbers: it has codes or packed bits. Sparse ones have weights."""
     kind = str(getattr(value, "dtype", "")).rpartition(".")[2]
     if kind in ("int8", "uint8") and not scipy.sparse.issparse(value):
-        raise LexbenchError(f"the encoder returned {_form(value)} of {kind}: {CODES}")
+        raise LexbenchError(f"the encoder returned {form_of(value)} of {kind}: {CODES}")
 
 
-def _without_torch(value: Any) -> Any:
+def without_torch(value: Any) -> Any:
     """Return a torch tensor as an array or a coo_array, and any other *value* unchanged."""
     if not hasattr(value, "detach"):
         return value
@@ -129,7 +129,7 @@ def _without_torch(value: Any) -> Any:
     return scipy.sparse.coo_array((tensor.values().float().numpy(), tuple(tensor.indices().numpy())), shape=tuple(tensor.shape))
 
 
-def _form(value: Any) -> str:
+def form_of(value: Any) -> str:
     """Return the type of *value* in words, with its shape or the type of its first item."""
     name = type(value).__name__
     if (shape := getattr(value, "shape", None)) is not None:

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from lexbench.arrays.fusion import SCORES, Rule, ScoreMatrix, score_matrix, top_k, weighted_sum
 from lexbench.artifacts.corpora import StoredTexts
 from lexbench.artifacts.searches import Scorer
-from lexbench.engines.kernels.checks import as_hits
+from lexbench.engines.kernels.checks import as_hits, as_scores
 from lexbench.errors import CommandError, with_meaning
 from lexbench.plugins import CHOSEN_WEIGHTS, QueryEncoder, Rescorer, Retriever, Searcher, has
 from lexbench.registry import at_search
@@ -146,6 +146,11 @@ def search_without(member: Any, encoded: Any, k: int, own: NDArray[np.int32] | N
     return Hits(np.where(others, hits.docs, -1), hits.scores)
 
 
+def member_scores(member: Any, encoded: Any, docs: NDArray[np.int32]) -> NDArray[np.float32]:
+    """Return the scores of *docs* (queries, n), padded with -1, by *member*, a Rescorer, perhaps of another package."""
+    return as_scores(member.score(encoded, docs), type(member).__name__, docs.shape, docs >= 0)
+
+
 @dataclass(frozen=True)
 class OpenedMembers(QueryEncoder):
     """The opened members of a fusion; encoded queries are a list with those of each member."""
@@ -184,7 +189,7 @@ class FusionRescorer(OpenedMembers, Rescorer):
 
     def score_matrix(self, encoded: Sequence[Any], docs: NDArray[np.int32]) -> ScoreMatrix:
         """Return the normalised scores of *docs* (queries, n) by each member."""
-        scores = [member.score(queries, docs) for member, queries in zip(self.members, encoded, strict=True)]
+        scores = [member_scores(member, queries, docs) for member, queries in zip(self.members, encoded, strict=True)]
         return score_matrix(docs, scores, self.rule)
 
 

@@ -21,7 +21,7 @@ from lexbench.engines.kernels.checks import as_hits, no_hits
 from lexbench.errors import CommandError
 from lexbench.plugins import Encoder, QueryEncoder, Rescorer, Retriever, Searcher, has
 from lexbench.registry import at_search
-from lexbench.retrievers._fusion import must_rescore
+from lexbench.retrievers._fusion import member_scores, must_rescore
 from lexbench.retrievers.encoded import Encoded
 from lexbench.storage.node import Node
 from lexbench.types import Corpus, Hits, Query
@@ -230,7 +230,7 @@ class PassageRescorer(PassageQueries, Rescorer):
         passages[rows, columns] = ranges(starts, offsets_of(counts))
         if not passages.size:
             return np.zeros(docs.shape, np.float32)
-        scores = self.member.score(encoded, passages)[rows, columns].astype(np.float64)
+        scores = member_scores(self.member, encoded, passages)[rows, columns].astype(np.float64)
         there = counts > 0
         reduce = np.add if self.score_by == "sum" else np.maximum
         found = np.zeros(docs.size)

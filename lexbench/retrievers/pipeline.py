@@ -12,7 +12,14 @@ from lexbench.arrays.fusion import ScoreMatrix, aligned, score_matrix, union
 from lexbench.artifacts.corpora import StoredTexts
 from lexbench.artifacts.searches import Search
 from lexbench.registry import at_search
-from lexbench.retrievers._fusion import CandidateRanker, FusionSearcher, WeightedFusion, must_rescore, search_without
+from lexbench.retrievers._fusion import (
+    CandidateRanker,
+    FusionSearcher,
+    WeightedFusion,
+    member_scores,
+    must_rescore,
+    search_without,
+)
 from lexbench.retrievers.ensemble import Ensemble
 from lexbench.storage.node import Node
 
@@ -57,5 +64,5 @@ class PipelineSearcher(FusionSearcher):
         own = getattr(encoded, "own", None)  # see FusedQueries
         hits = search_without(self.members[0], encoded[0], self.candidates, own)
         docs = union([hits])
-        others = [one.score(queries, docs) for one, queries in zip(self.members[1:], encoded[1:], strict=True)]
+        others = [member_scores(one, queries, docs) for one, queries in zip(self.members[1:], encoded[1:], strict=True)]
         return score_matrix(docs, [aligned(docs, hits), *others], self.rule)

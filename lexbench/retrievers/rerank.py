@@ -15,6 +15,7 @@ from lexbench.arrays.fusion import top_k, union
 from lexbench.artifacts.corpora import StoredTexts
 from lexbench.artifacts.searches import Search
 from lexbench.datasets.corpus import StoredCorpus
+from lexbench.engines.kernels.checks import as_scores
 from lexbench.errors import CommandError
 from lexbench.plugins import Reranker, Searcher, has
 from lexbench.registry import at_search
@@ -112,5 +113,6 @@ class RerankSearcher(OpenedMembers, Searcher):
         if positions:
             documents = {position: next(self.corpus.documents(position, position + 1)) for position in sorted(set(positions))}
             texts = [queries.texts[row] for row in np.nonzero(there)[0].tolist()]
-            scores[there] = self.reranker.score(texts, [documents[position] for position in positions])
+            found = self.reranker.score(texts, [documents[position] for position in positions])
+            scores[there] = as_scores(found, type(self.reranker).__name__, (len(positions),))
         return scores

@@ -5,7 +5,7 @@ import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, TypeAlias, TypeVar
 
@@ -13,7 +13,7 @@ import numpy as np
 import scipy
 from numpy.typing import NDArray
 
-from lexbench.arrays.vectors import canonical
+from lexbench.arrays.vectors import canonical, form_of, without_torch
 from lexbench.errors import LexbenchError, shortened
 from lexbench.types import Hits
 
@@ -123,6 +123,24 @@ def as_hits(found: Any, name: str, queries: int | None = None) -> Hits:
             f"both ({rows}, k)"
         )
     return Hits(docs, scores)
+
+
+def as_scores(found: Any, name: str, shape: tuple[int, ...], there: NDArray[np.bool_] | None = None) -> NDArray[np.float32]:
+    """Return the scores that the method `score` of a class *name* returned, as float32.
+
+    Raises LexbenchError unless they are numbers of this *shape*, finite where *there* is true (None: everywhere).
+    """
+    wanted = f"return a finite number for each document: float32 {shape}"
+    scores = np.array(None)
+    with suppress(TypeError, ValueError, RuntimeError):  # e.g. rows of several lengths
+        scores = np.asarray(without_torch(found))
+    numbers = scores.dtype.kind in "iuf"
+    if not numbers or scores.shape != shape:
+        raise LexbenchError(f"{name}.score returned {form_of(scores if numbers else found)}; {wanted}")
+    wrong = ~np.isfinite(scores) & (True if there is None else there)
+    if wrong.any():
+        raise LexbenchError(f"{name}.score returned {scores[wrong][0]}; {wanted}")
+    return scores.astype(np.float32, copy=False)
 
 
 def no_hits(queries: int, k: int) -> Hits:
