@@ -120,6 +120,14 @@ def test_a_mistake_costs_one_line_and_the_right_code(place, capsys, arguments, e
     assert (dry[0], dry[2].replace(" --dry-run", "")) == (exit_code, err)  # the same command is suggested, with the option
 
 
+def test_judgements_of_another_corpus_are_refused_before_pretraining(place, capsys):
+    """The training sets of all stages are opened first, so a wrong file of the last one does not cost hours of pretraining."""
+    write(place / "apart", {"0": "x"}, {"q": "x"}, [("q", "gone", 1)], "train")
+    err = ended(capsys, 3, "train", "all", "mine.toml", "--set", "stage2.queries=['apart']").err
+    assert "apart: none of the 1 judged documents is in the corpus: the judgements have ids like 'gone'" in err
+    assert not (place / "out").exists()
+
+
 def test_mining_prints_its_folder_and_the_next_command(place, capsys, monkeypatch):
     """Mining prints its folder and the next command with the same options, or JSON; a second process of torchrun nothing."""
     options = ("--stage", 1, "--output", "other out", "--set", "stage1.depth=2")

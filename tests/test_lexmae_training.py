@@ -389,6 +389,15 @@ def test_a_selection_goes_on_where_it_was_stopped(tmp_path, monkeypatch, name, c
     assert (found.log, found.best, model.at.item()) == (expected.log, expected.best, calm.at.item())
 
 
+@pytest.mark.parametrize("damaged", [b"", b"\xff" * 100, b"\x02\0\0\0\0\0\0\0{}"])
+def test_damaged_weights_of_a_selection_are_one_line(tmp_path, damaged):
+    """Bytes that are no weights, and weights without their scores, are refused with what to do."""
+    resuming.keep_if_best(tmp_path, Point(), {"step": 1, "RR@10": 0.5})
+    (tmp_path / "best.safetensors").write_bytes(damaged)
+    with pytest.raises(CannotStart, match=rf"best\.safetensors is damaged .*; remove {tmp_path} to begin again"):
+        resuming.keep_if_best(tmp_path, Point(), {"step": 2, "RR@10": 0.5})
+
+
 def test_a_selection_is_shown_beside_the_published_value(tmp_path):
     """The note about a selection repeats what the authors report, if the recipe says it."""
     told = []

@@ -105,6 +105,7 @@ def train(
 ) -> Trained | None:
     """Do a *step* of the recipe *name*, or "all". Return None in all processes but the first that torchrun started."""
     recipe, tasks = _planned(name, step, settings, output, stage)
+    plan.open_training_sets(recipe, tasks, progress)
     made = [str(path) for task in tasks for path in plan.carry_out(recipe, task, progress)]
     if os.environ.get("RANK", "0") != "0":
         return None

@@ -142,6 +142,25 @@ def _total(numbers: Iterable[int | None]) -> int | None:
     return None if None in listed else sum(number or 0 for number in listed)
 
 
+def open_training_sets(recipe: Recipe, planned: Sequence[Task], progress: Progress) -> None:
+    """Open the training sets of the planned stages, so that what is wrong with them is said before hours of work.
+
+    The processes that torchrun started do it one after the other. Raises the errors of `open_training_set` and `carry_out`.
+    """
+    sections = [section for task in planned if isinstance(section := recipe.section(task.model), Stage)]
+    if names := dict.fromkeys(name for section in sections for name in section.queries):
+        from lexbench.lexmae.data.training_sets import open_training_set
+        from lexbench.lexmae.training import processes
+
+        with processes.joined(recipe.hardware), Graph(_store(progress), progress) as graph, processes.first_goes_first():
+            for name in names:
+                open_training_set(name, graph, recipe.leave_out)
+
+
+def _store(progress: Progress) -> Store:
+    return Store(on_wait=progress.note, on_damage=progress.note)
+
+
 def carry_out(recipe: Recipe, task: Task, progress: Progress) -> list[Path]:
     """Do a task unless it is finished. Return what it makes: a model's folder, or folders of negatives.
 
@@ -151,8 +170,7 @@ def carry_out(recipe: Recipe, task: Task, progress: Progress) -> list[Path]:
     """
     from lexbench.lexmae.training import processes
 
-    store = Store(on_wait=progress.note, on_damage=progress.note)
-    with processes.joined(recipe.hardware), Graph(store, progress) as graph:
+    with processes.joined(recipe.hardware), Graph(_store(progress), progress) as graph:
         recipe = processes.resolved(recipe)
         if task.trains(recipe):
             return [_trained(recipe, task, graph)]

@@ -20,7 +20,7 @@ import torch
 from filelock import FileLock, Timeout
 from torch import Tensor, nn
 
-from lexbench.errors import CannotStart, CommandError
+from lexbench.errors import CannotStart, CommandError, shortened
 from lexbench.lexmae import provenance
 from lexbench.lexmae.model.encoder import unique_parameters
 from lexbench.lexmae.recipe.settings import Recipe
@@ -121,8 +121,11 @@ def best(folder: Path) -> dict[str, float] | None:
     path = folder / _BEST
     if not path.exists():
         return None
-    with safetensors.safe_open(path, "pt") as file:
-        return dict(json.loads(file.metadata()["scores"]))
+    try:
+        with safetensors.safe_open(path, "pt") as file:
+            return dict(json.loads(file.metadata()["scores"]))
+    except (safetensors.SafetensorError, OSError, KeyError, TypeError, ValueError) as error:
+        raise CannotStart(f"{path} is damaged ({shortened(str(error), 80)}); remove {folder} to begin again") from None
 
 
 def load_best(folder: Path, model: nn.Module) -> dict[str, float]:
