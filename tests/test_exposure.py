@@ -149,6 +149,7 @@ def test_a_teacher_counts_as_the_models_in_it(tmp_path, teacher, models):
     ("what", "models", "queries"),
     [
         ("pretrained", ("start",), ()),
+        ("imitated", ("start", "imitated", "ranks"), ()),
         ("stage1", ("start",), ("a",)),
         ("stage2", ("start", "taught"), ("b",)),
         ("stage3", ("start", "ranker"), ("c", "a")),
@@ -161,7 +162,10 @@ def test_only_what_the_weights_come_from_counts(tmp_path, what, models, queries)
         f"stage{number}": {"queries": [name], "start": start, "teacher": teacher}
         for number, (name, start, teacher) in enumerate(stages, 1)
     }
-    write_training(tmp_path, {}, {"start": {"model": "start"}, **recipe}, what=what)
+    sections = {
+        section: {"model": model} for section, model in (("start", "start"), ("imitation", "imitated"), ("ranking", "ranks"))
+    }
+    write_training(tmp_path, {}, {**sections, **recipe}, what=what)
 
     assert training_data(tmp_path)[:3] == (queries, (), models)
 
@@ -197,7 +201,7 @@ def test_a_model_inherits_the_training_data_of_its_start(tmp_path):
     uses = {"pydoc/dev": "pretraining", "beir/scifact/train": "training", "beir/nfcorpus/train": "selection"}
     stage = {"queries": ["beir/scifact/train"], "teacher": "build/minilm"}
     recipe = {"start": {"model": "build/minilm"}, "pretrain": {"corpora": ["pydoc/dev"]}, "stage1": stage}
-    write_training(tmp_path, uses, recipe, base_model="sentence-transformers/all-MiniLM-L6-v2")
+    write_training(tmp_path, uses, recipe, hub_names={"build/minilm": "sentence-transformers/all-MiniLM-L6-v2"})
     mine = of_encoder(Dense(model=str(tmp_path), pooling="mean"))
     found = {name: exposure_of(mine, contract_of(name)) for name in NAMES}
 

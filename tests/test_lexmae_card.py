@@ -144,7 +144,9 @@ def test_the_hub_reads_the_front_matter(draft):
     assert ModelCard(finished(draft, what="pretrained")).data.pipeline_tag == "fill-mask"
     local = replace(RECIPE, start=Start(model=str(draft)))
     assert ModelCard(finished(draft, local)).data.base_model is None
-    assert ModelCard(finished(draft, local, replace(FACTS, base_model="owner/name"))).data.base_model == "owner/name"
+    assert (
+        ModelCard(finished(draft, local, replace(FACTS, hub_names={str(draft): "owner/name"}))).data.base_model == "owner/name"
+    )
 
 
 TRAINING = """\

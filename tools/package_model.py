@@ -29,7 +29,11 @@ from lexbench.storage import atomic
 COPIED = ("config.json", "tokenizer.json", "tokenizer_config.json")
 MEASURE = "nDCG@10"
 _MINILM = "sentence-transformers/all-MiniLM-L6-v2"
-BASES = {"lexmae_nano": "rasyosef/splade-tiny", "lexmae_mini": _MINILM, "lexmae_doc": _MINILM}
+HUB_NAMES = {
+    "build/splade-tiny": "rasyosef/splade-tiny",
+    "build/minilm": _MINILM,
+    "models/lexmae_mini/lexmae_mini/lexmae_mini": _MINILM,
+}
 TAUGHT = {
     "lexmae_nano": "It learned to rank texts as splade-tiny and all-MiniLM-L6-v2 rank them together, without judges.",
     "lexmae_mini": "It learned splade-tiny's predictions and all-MiniLM-L6-v2's vectors of single texts, and no ranking. "
@@ -87,15 +91,17 @@ def main() -> None:
     for name in (*COPIED, *heads):
         shutil.copyfile(options.trained / name, options.folder / name)
     trained = relative(card.read(options.trained), options.root)
+    recipe = trained.recipe
+    named = [section.model for section in (recipe.start, recipe.imitation, recipe.ranking) if section]
     facts = msgspec.structs.replace(
         trained.facts,
         data=(*trained.facts.data, *(row for row in DEVELOPMENT if row not in trained.facts.data)),
         language="en",
-        base_model=BASES.get(trained.recipe.name, trained.facts.base_model),
-        limits=tuple(filter(None, (TAUGHT.get(trained.recipe.name), *LIMITS, *trained.facts.limits))),
-        scores=tuple(scores(options.scores, trained.recipe.name)) if options.scores else (),
+        hub_names={model: HUB_NAMES[model] for model in named if model in HUB_NAMES},
+        limits=tuple(filter(None, (TAUGHT.get(recipe.name), *LIMITS, *trained.facts.limits))),
+        scores=tuple(scores(options.scores, recipe.name)) if options.scores else (),
     )
-    card.finish(options.folder, trained.recipe, trained.what, facts)
+    card.finish(options.folder, recipe, trained.what, facts)
     print(f"{options.folder}: {(options.folder / 'model.safetensors').stat().st_size / 1e6:.1f} MB of weights")
 
 

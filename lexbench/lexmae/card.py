@@ -75,7 +75,7 @@ class TrainingFacts(Strict, frozen=True):
     scores: tuple[CardScore, ...] = ()
     limits: tuple[str, ...] = ()  # sentences
     language: str = ""  # as the hub writes it: en
-    base_model: str = ""  # on the hub, if the recipe starts from a folder
+    hub_names: dict[str, str] = msgspec.field(default_factory=dict)  # on the hub, of models that the recipe names as folders
 
 
 class TrainingRecord(Strict, frozen=True):
@@ -232,7 +232,7 @@ def _front(recipe: Recipe, what: What, facts: TrainingFacts) -> str:
         "license": recipe.license.lower(),  # as the hub writes them
         "library_name": "transformers",
         "pipeline_tag": "fill-mask" if what == "pretrained" else "feature-extraction",
-        "base_model": facts.base_model or base,
+        "base_model": facts.hub_names.get(start, base),
         "tags": ["lexmae", "learned-sparse-retrieval", "information-retrieval", "lexbench"],
     }
     return "\n".join(["---", *(f"{key}: {plain(value)}" for key, value in fields.items() if value), "---"])

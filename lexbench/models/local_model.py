@@ -135,21 +135,23 @@ def _from_training(recipe: dict[str, Any], what: str, facts: dict[str, Any]) -> 
     *what* is the model, such as stage1; the recipe's other stages count only if its weights come from them.
     """
     uses = [(str(data.get("dataset")), data.get("use")) for data in facts.get("data") or () if isinstance(data, dict)]
-    start = (recipe.get("start") or {}).get("model")
-    named: dict[Any, Any] = {start: facts.get("base_model") or start}  # a local folder, and its name on the hub
     sections = {name: section for name, section in recipe.items() if isinstance(section, dict)}
     stages = []
     while what.startswith("stage") and what in sections:
         stages.append(sections.pop(what))
         what = str(stages[-1].get("start"))
     teachers = [name for stage in stages for name in _teacher_models(stage.get("teacher"))]
-    models = [named.get(model, model) for model in (start, *teachers) if model]
+    others = ("start", "imitation", "ranking") if what == "imitated" else ("start",)
+    named = [sections.get(section, {}).get("model") for section in others]
+    known = facts.get("hub_names")
+    hub_names = known if isinstance(known, dict) else {}
+    models = [hub_names.get(model, model) for model in (*named, *teachers) if isinstance(model, str)]
     lists = [stage["queries"] for stage in stages if isinstance(stage.get("queries"), list)]
     queries = [str(name) for names in lists for name in names]
     return TrainingData(
         queries=tuple(dict.fromkeys([*queries, *(name for name, use in uses if use == "training")])),
         texts=tuple(dict.fromkeys(name for name, use in uses if use not in ("training", "selection"))),
-        models=tuple(dict.fromkeys(map(str, models))),
+        models=tuple(dict.fromkeys(models)),
         source="its training.json",
         chosen=tuple(dict.fromkeys(name for name, use in uses if use == "selection")),
     )
