@@ -59,6 +59,7 @@ class Bench:
 
     def __init__(self, given: argparse.Namespace, file: Path, seconds: float) -> None:
         self.device, self.tiny, self.folder = given.device, given.tiny, file.parent  # rows share the models in the folder
+        self.dtype = "float32" if given.tiny else "bfloat16"  # of models; many processors take minutes for bfloat16
         self._file, self._end = file, time.monotonic() + seconds
         self.found: dict[str, Any] = {"rates": {}, "left_out": {}, "facts": {}}
         self.write()
@@ -188,22 +189,20 @@ def encoded(encoder: Any, documents: Memory, folder: Path) -> None:
 
 def encode(bench: Bench, kind: str, sizes: dict[str, int], tokens: int, count: int) -> None:
     """Measure documents per second of a dense model, and milliseconds for one query."""
-    import torch
-
     from lexbench.encoders.dense import Dense
 
     sizes = TINY_MODEL if bench.tiny else sizes
     folder = write_dense(bench.folder, kind, sizes)
     chosen = texts(bench.size(count, 24), tokens)
     documents = Memory(chosen)
-    ours = Dense(folder, pooling="mean", dtype="bfloat16", device=bench.device, document_length=512)
-    bench.contend("lexbench bfloat16", len(chosen), lambda: partial(encoded, ours, documents, bench.folder))
+    ours = Dense(folder, pooling="mean", dtype=bench.dtype, device=bench.device, document_length=512)
+    bench.contend(f"lexbench {bench.dtype}", len(chosen), lambda: partial(encoded, ours, documents, bench.folder))
 
     @cache
     def model() -> Any:
         from sentence_transformers import SentenceTransformer
 
-        return SentenceTransformer(folder, device=bench.device, model_kwargs={"dtype": torch.bfloat16})
+        return SentenceTransformer(folder, device=bench.device, model_kwargs={"dtype": bench.dtype})
 
     one = texts(bench.size(40, 3), 12)
     bench.contend("lexbench, queries alone", len(one), lambda: lambda: [ours.encode_query([text]) for text in one])
@@ -211,7 +210,7 @@ def encode(bench: Bench, kind: str, sizes: dict[str, int], tokens: int, count: i
     some = chosen[::4]
     for batch in bench.batches():
         more = {"batch_size": batch, "show_progress_bar": False}
-        name = f"sentence-transformers bfloat16 {batch}"
+        name = f"sentence-transformers {bench.dtype} {batch}"
         bench.contend(name, len(some), lambda more=more: partial(model().encode, some, **more))
     # Multiplications and additions: of the layers' weights, and of attention.
     shape = {"hidden_size": 768, "num_hidden_layers": 12, "intermediate_size": 3072} | sizes
@@ -219,7 +218,7 @@ def encode(bench: Bench, kind: str, sizes: dict[str, int], tokens: int, count: i
     real = np.diff(ours.tokenise_documents(list(documents.documents())).starts)
     work = float(layers * (2 * real * (4 * width**2 + 2 * width * inner) + 4 * real**2 * width).sum())
     bench.fact("tokens per text", round(float(real.mean()), 1))
-    rate = bench.found["rates"].get("lexbench bfloat16")
+    rate = bench.found["rates"].get(f"lexbench {bench.dtype}")
     peak = next((value for name, value in PEAKS.items() if name in card()), None)
     if rate and peak and kind == "bert":
         bench.fact("share of the card's dense bfloat16 peak", round(rate / len(chosen) * work / peak, 3))
@@ -235,18 +234,18 @@ def splade(bench: Bench) -> None:
     write_model("sparse", folder, TINY_MODEL if bench.tiny else {})
     chosen = texts(bench.size(12_288, 12), 80)
     documents = Memory(chosen)
-    ours = SparseMLM(str(folder), dtype="bfloat16", device=bench.device, document_length=256, dense_ok=True)
-    bench.contend("lexbench bfloat16", len(chosen), lambda: partial(encoded, ours, documents, bench.folder))
+    ours = SparseMLM(str(folder), dtype=bench.dtype, device=bench.device, document_length=256, dense_ok=True)
+    bench.contend(f"lexbench {bench.dtype}", len(chosen), lambda: partial(encoded, ours, documents, bench.folder))
 
     some = chosen[::4]
 
     def theirs(batch: int) -> Work:
         from encoding import peer
 
-        return partial(peer("sparse", str(folder), "bfloat16", batch, bench.device), some)
+        return partial(peer("sparse", str(folder), bench.dtype, batch, bench.device), some)
 
     for batch in bench.batches():
-        bench.contend(f"SparseEncoder bfloat16 {batch}", len(some), partial(theirs, batch))
+        bench.contend(f"SparseEncoder {bench.dtype} {batch}", len(some), partial(theirs, batch))
 
 
 def cross_encoder(bench: Bench) -> None:
@@ -265,21 +264,23 @@ def cross_encoder(bench: Bench) -> None:
     transformers.BertTokenizer(vocab={token: i for i, token in enumerate(vocabulary())}).save_pretrained(folder)
     chosen = texts(bench.size(16_384, 12), 80)
     queries = np.repeat(texts(len(chosen) // 4, 9), 4).tolist()
-    ours = CrossEncoder(str(folder), length=512, dtype="bfloat16", device=bench.device)
+    ours = CrossEncoder(str(folder), length=512, dtype=bench.dtype, device=bench.device)
     documents = [Document("", text) for text in chosen]
-    bench.contend("lexbench bfloat16", len(chosen), lambda: lambda: ours.score(queries, documents))
+    bench.contend(f"lexbench {bench.dtype}", len(chosen), lambda: lambda: ours.score(queries, documents))
 
     @cache
     def model() -> Any:
         import sentence_transformers
 
-        settings = {"device": bench.device, "max_length": 512, "model_kwargs": {"dtype": torch.bfloat16}}
+        settings = {"device": bench.device, "max_length": 512, "model_kwargs": {"dtype": bench.dtype}}
         return sentence_transformers.CrossEncoder(str(folder), **settings)
 
     some = list(zip(queries, chosen, strict=True))[::4]
     for batch in bench.batches():
         more = {"batch_size": batch, "activation_fn": torch.nn.Identity(), "show_progress_bar": False}
-        bench.contend(f"CrossEncoder bfloat16 {batch}", len(some), lambda more=more: partial(model().predict, some, **more))
+        bench.contend(
+            f"CrossEncoder {bench.dtype} {batch}", len(some), lambda more=more: partial(model().predict, some, **more)
+        )
 
 
 def flat(bench: Bench) -> None:
