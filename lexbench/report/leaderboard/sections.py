@@ -217,18 +217,22 @@ def _section(suite: Suite, results: Results, published: Published, how: str) -> 
 
 
 class _BoardReader(Reader):
-    """Reads what is in a folder of results, and the queries that anybody may publish."""
+    """Reads what is in a folder of results, and the queries that anybody may publish, once per dataset."""
+
+    def __init__(self) -> None:
+        self._published: dict[str, QueryTexts | None] = {}
 
     def texts(self, entry: Entry) -> QueryTexts | None:
         """Return the texts of a user's own data, or those of a contract that allows to publish them."""
         result = entry.result
         if kept := super().texts(entry):
             return kept
-        texts = published_texts(find_contract(result.dataset), result.query_ids)
-        if not texts:
-            return None
-        named = dict(zip(result.query_ids, texts, strict=True))
-        return QueryTexts(dataset=result.dataset, digests={}, texts=named, relevant={})
+        if result.dataset not in self._published:
+            texts = published_texts(find_contract(result.dataset), result.query_ids)
+            named = dict(zip(result.query_ids, texts or (), strict=bool(texts)))
+            found = QueryTexts(dataset=result.dataset, digests={}, texts=named, relevant={})
+            self._published[result.dataset] = found if texts else None
+        return self._published[result.dataset]
 
 
 def _best_change(ours: Results, systems: Sequence[BoardSystem], panels: Sequence[Panel], headline: str) -> Change | None:
