@@ -10,7 +10,7 @@ pytest.importorskip("accelerate", reason="training is in the extra train")
 import transformers
 from checkpoints import cross_encoder
 from tiny import enter
-from topics import VOCABULARY, Process, log, losses, scores, write
+from topics import VOCABULARY, log, losses, scores, train, write
 
 from lexbench.artifacts.graph import Graph
 from lexbench.cli import code
@@ -26,12 +26,10 @@ PICKLES = {".bin", ".pt", ".pth", ".pkl", ".ckpt"}
 
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory):
-    """Train everything in a new process, and return the folder and the output."""
+    """Train everything, and return the folder and the output."""
     place = write(tmp_path_factory.mktemp("trained"))
     cross_encoder(place / "teacher", vocabulary=VOCABULARY)
-    process = Process(place, code, ["train", "all", "tiny.toml"])
-    assert process.code() == 0, process.said
-    return place, process.said
+    return place, train(place, "all", "tiny.toml")
 
 
 @pytest.fixture

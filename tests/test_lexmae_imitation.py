@@ -7,9 +7,8 @@ pytest.importorskip("accelerate", reason="training is in the extra train")
 import numpy as np
 import torch
 from checkpoints import masked_lm
-from topics import VOCABULARY, Process, losses, write
+from topics import VOCABULARY, losses, train, write
 
-from lexbench.cli import code
 from lexbench.lexmae.model.encoder import Texts, load_encoder
 from lexbench.lexmae.recipe.settings import Imitation
 from lexbench.lexmae.training import imitation
@@ -81,10 +80,10 @@ def place(tmp_path_factory):
 @pytest.fixture(scope="module")
 def trained(place):
     """Return the log of losses of each training by name."""
-    processes = {name: Process(place, code, ["train", "all", f"{name}.toml"]) for name in ("both", "alone", "ranked")}
-    for process in processes.values():
-        assert process.code() == 0, process.said
-    return {name: losses(place / name / "imitated") for name in processes}
+    names = ("both", "alone", "ranked")
+    for name in names:
+        train(place, "all", f"{name}.toml")
+    return {name: losses(place / name / "imitated") for name in names}
 
 
 def test_predictions_come_near_the_imitated_ones(trained):
@@ -185,7 +184,5 @@ def test_exact_terms_stay_and_a_recipe_without_stages_has_its_text_head(trained,
 
 def test_other_word_pieces_are_refused(place):
     """The imitated model must have the same vocabulary."""
-    process = Process(place, code, ["train", "imitate", "refused.toml"])
-
-    assert process.code() == 2
-    assert "imitation.model: other has other word pieces than model; name another" in process.said
+    said = train(place, "imitate", "refused.toml", ends=2)
+    assert "imitation.model: other has other word pieces than model; name another" in said

@@ -8,7 +8,7 @@ pytest.importorskip("accelerate", reason="training is in the extra train")
 
 import safetensors.torch
 import tiny
-from topics import TOPICS, Process, losses, words, write
+from topics import TOPICS, losses, train, words, write
 
 from lexbench.cli import code
 
@@ -24,10 +24,9 @@ def place(tmp_path_factory):
 @pytest.fixture(scope="module")
 def pretrained(place):
     """Pretrain with each bottleneck; return the folders by its name."""
-    command = ["train", "pretrain", "tiny.toml", "--set", "pretrain.steps=100", "--set"]
-    begun = [Process(place, code, [*command, f"pretrain.bottleneck={name}", "--output", name]) for name in BOTTLENECKS]
-    for process in begun:
-        assert process.code() == 0, process.said
+    steps = ("--set", "pretrain.steps=100")
+    for name in BOTTLENECKS:
+        train(place, "pretrain", "tiny.toml", *steps, "--set", f"pretrain.bottleneck={name}", "--output", name)
     return {name: place / name / "pretrained" for name in BOTTLENECKS}
 
 
@@ -94,8 +93,7 @@ def test_bfloat16(place):
     found = []
     for precision in ("fp32", "bf16"):
         own = ["--set", f"hardware.precision={precision}", "--output", precision]
-        process = Process(place, code, ["train", "pretrain", "tiny.toml", *settings, *own])
-        assert process.code() == 0, process.said
+        train(place, "pretrain", "tiny.toml", *settings, *own)
         found.append(losses(place / precision / "pretrained"))
 
     assert [line["step"] for line in found[0]] == [1, 2, 3, 4]

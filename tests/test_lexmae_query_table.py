@@ -12,10 +12,9 @@ import torch
 from scipy.special import log_softmax, softmax
 from scipy.stats import zscore
 from tiny import answer
-from topics import VOCABULARY, Process, losses, write
+from topics import VOCABULARY, losses, train, write
 
 from lexbench import registry
-from lexbench.cli import code
 from lexbench.display.progress import Progress
 from lexbench.lexmae.data.tokens import TextReader
 from lexbench.lexmae.model.encoder import Texts, load_encoder
@@ -178,9 +177,8 @@ def place(tmp_path_factory):
 @pytest.fixture(scope="module")
 def trained(place):
     """Train the recipe, and return the model's folder."""
-    process = Process(place, code, ["train", "all", "table.toml"])
-    assert process.code() == 0, process.said
-    assert "next: lexbench run suite pydoc -r 'inference_free(model=\"table/imitated\")@impact'" in process.said
+    said = train(place, "all", "table.toml")
+    assert "next: lexbench run suite pydoc -r 'inference_free(model=\"table/imitated\")@impact'" in said
     return place / "table" / "imitated"
 
 

@@ -5,6 +5,7 @@ predicted from the others. A query has the word for its topic (q0 to q11), one w
 which mislead BM25.
 """
 
+import io
 import json
 import multiprocessing
 import os
@@ -13,11 +14,14 @@ import signal
 import sys
 import tempfile
 import warnings
+from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 
 import pytest
 import tiny
 from checkpoints import SPECIAL, masked_lm
+
+from lexbench.cli import code
 
 TOPICS, WORDS = 12, 8
 VOCABULARY = (*SPECIAL, *(f"q{topic}" for topic in range(TOPICS)), *(f"w{word}" for word in range(TOPICS * WORDS)))
@@ -123,6 +127,17 @@ def scores(folder: Path) -> list[dict[str, float]]:
 def log(folder: Path) -> list[dict[str, float]]:
     """Return the log of a trained folder."""
     return [json.loads(line) for line in (folder / "losses.jsonl").read_text().splitlines()]
+
+
+def train(place: Path, *words: str, ends=0) -> str:
+    """Run `lexbench train` with *words* in *place*, in this process; return what it prints. *ends*: the exit code."""
+    said = io.StringIO()
+    with pytest.MonkeyPatch.context() as patch, redirect_stdout(said), redirect_stderr(said):
+        patch.chdir(place)
+        patch.setenv("LEXBENCH_STORE", str(place / "store"))
+        patch.setenv("LEXBENCH_OFFLINE", "1")
+        assert code(["train", *words]) == ends, said.getvalue()
+    return said.getvalue()
 
 
 class Process:
