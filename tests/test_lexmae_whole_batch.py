@@ -49,20 +49,11 @@ SELECTED = "scores for selection"
 
 @pytest.fixture(scope="module")
 def place(tmp_path_factory):
-    """Return a folder with the collection, mined negatives of each stage, and a dense teacher."""
+    """Return a folder with the collection and a dense teacher."""
     place = write(tmp_path_factory.mktemp("whole"))
     masked_lm(place / "dense", vocabulary=VOCABULARY, seed=3)
     (place / "dense" / "modules.json").write_text("[]")
-    process = Process(place, mine)
-    assert process.code() == 0, process.said
     return place
-
-
-def mine():
-    """Mine the negatives of all stages."""
-    for name in STAGES:
-        stage_data(name)
-    return 0
 
 
 def stage_data(name):
@@ -139,56 +130,66 @@ MADE = {
 }
 
 
-def computed(name, pieces, rank=0, processes=1):
-    """Return the losses of a learner by name, and the gradients of its parameters, as DistributedDataParallel has them."""
+def computed(name, rank=0, processes=1):
+    """Return, by the number of pieces, the losses of a learner and its gradients as DistributedDataParallel has them."""
     each = EXAMPLES // processes
     learner, batch = MADE[name](name, slice(rank * each, (rank + 1) * each))
     learner.eval()
-    learner.pieces = pieces
     called = DistributedDataParallel(learner) if processes > 1 else learner
-    losses = called(**batch)
-    losses["loss"].backward()
-    gradients = {key: value.grad for key, value in learner.named_parameters() if value.requires_grad}
-    return {key: value.item() for key, value in losses.items() if key != "usage"}, gradients
+    found = {}
+    for pieces in (1, 2):
+        learner.pieces = pieces
+        learner.zero_grad()
+        losses = called(**batch)
+        losses["loss"].backward()
+        gradients = {key: value.grad.clone() for key, value in learner.named_parameters() if value.requires_grad}
+        found[pieces] = {key: value.item() for key, value in losses.items() if key != "usage"}, gradients
+    return found
 
 
-def compute(rank, processes, pieces, file):
-    """Write what all learners compute in this process."""
+def compute(rank=0, processes=1):
+    """Return what all learners compute in this process, by name and by the number of pieces."""
+    return {name: computed(name, rank, processes) for name in MADE} | {SELECTED: selected()}
+
+
+def compute_together(rank, processes):
+    """Write what one of several processes computes."""
     torch.set_num_threads(1)
-    if processes > 1:
-        distributed.init_process_group("gloo", f"file://{file}.meeting", rank=rank, world_size=processes)
-    torch.save({name: computed(name, pieces, rank, processes) for name in MADE} | {SELECTED: selected()}, f"{file}.{rank}")
+    distributed.init_process_group("gloo", f"file://{Path.cwd()}/meeting", rank=rank, world_size=processes)
+    torch.save(compute(rank, processes), f"found.{rank}")
     return 0
 
 
 def selected():
     """Return the scores of the pairs that a model is selected by, of which each process computes some documents."""
     data = stage_data("stage 1")
-    selection._BLOCK = 16
     settings = tiny_recipes.recipe(selection=Selection(held_out=0.2, depth=20))
     (candidates,) = selection.gather(settings, data.training_sets, Graph(Store())).sets
     reranker = selection.CandidateScorer(LexiconEncoder(random_model("bert", vocabulary=VOCABULARY)), data.reader, "fp32")
-    assert len(candidates.positions) > 3 * selection._BLOCK
-    return torch.from_numpy(reranker.scores(candidates, data.corpora[0]))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(selection, "_BLOCK", 16)
+        assert len(candidates.positions) > 3 * selection._BLOCK
+        return torch.from_numpy(reranker.scores(candidates, data.corpora[0]))
 
 
 @pytest.fixture(scope="module")
 def results(place):
-    """Return what each process computes, by arrangement."""
-    begun = {}
-    for name, (processes, pieces) in {"one": (1, 1), **ARRANGED}.items():
-        ranks = range(processes)
-        arguments = (processes, pieces, str(place / name))
-        environment = {"WORLD_SIZE": str(processes)}
-        begun[name] = [Process(place, compute, rank, *arguments, RANK=str(rank), **environment) for rank in ranks]
-    for processes in begun.values():
-        for process in processes:
-            assert process.code() == 0, process.said
-    found = {name: [torch.load(place / f"{name}.{rank}") for rank in range(len(begun[name]))] for name in begun}
+    """Return what one process computes, which also mines the negatives of all stages, and then each of two."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(place)
+        patch.setenv("LEXBENCH_STORE", str(place / "store"))
+        found = {1: [compute()]}
+    both = [Process(place, compute_together, rank, 2, RANK=str(rank), WORLD_SIZE="2") for rank in range(2)]
+    for process in both:
+        assert process.code() == 0, process.said
+    found[2] = [torch.load(place / f"found.{rank}") for rank in range(2)]
     rows = [f"{'relative differences: losses, gradients':40}{''.join(f'{arranged:>32}' for arranged in ARRANGED)}\n"]
     for name in MADE:
-        whole = found["one"][0][name]
-        cells = (np.max([differences(one[name], whole) for one in found[arranged]], axis=0) for arranged in ARRANGED)
+        whole = found[1][0][name][1]
+        cells = (
+            np.max([differences(one[name][pieces], whole) for one in found[processes]], axis=0)
+            for processes, pieces in ARRANGED.values()
+        )
         rows.append(f"{name:40}{''.join(f'{losses:22.1e}{gradients:10.1e}' for losses, gradients in cells)}\n")
     sys.stdout.writelines(["\n", *rows])
     return found
@@ -208,15 +209,15 @@ def differences(found, whole):
 @pytest.mark.parametrize("name", MADE)
 def test_losses_and_gradients_are_those_of_one_process(results, name, arranged):
     """Every loss and every gradient is within 1e-4 of the whole batch's, on every process."""
-    assert np.max([differences(of_process[name], results["one"][0][name]) for of_process in results[arranged]]) < 1e-4
+    processes, pieces = ARRANGED[arranged]
+    whole = results[1][0][name][1]
+    assert np.max([differences(of_process[name][pieces], whole) for of_process in results[processes]]) < 1e-4
 
 
-@pytest.mark.parametrize("arranged", ARRANGED)
-def test_selection_scores_are_those_of_one_process(results, arranged):
+def test_selection_scores_are_those_of_one_process(results):
     """Every process has the scores of all pairs, although it encodes a share of the documents."""
-    whole = results["one"][0][SELECTED]
-    for of_process in results[arranged]:
-        torch.testing.assert_close(of_process[SELECTED], whole, rtol=1e-5, atol=1e-5)
+    for of_process in results[2]:
+        torch.testing.assert_close(of_process[SELECTED], results[1][0][SELECTED], rtol=1e-5, atol=1e-5)
 
 
 def test_a_table_of_keys():
