@@ -29,6 +29,21 @@ answer or os.kill(os.getpid(), 9)  # as its process was
 sys.exit(answer[0])
 """
 
+PRELOADED = (
+    *(
+        "analysis.audit",
+        "analysis.compare",
+        "analysis.gate",
+        "api",
+        "collecting.collect",
+        "devices",
+        "models.local_model",
+        "probing",
+    ),
+    *("report.leaderboard", "retrievers._bm25_index", "retrievers._bm25_search", "runner.jobs", "timing.measuring"),
+)
+LIBRARIES = ("scipy.stats", "pandas", "matplotlib.pyplot", "IPython.core.interactiveshell", "nbformat", "pytest", "torch")
+
 
 @contextmanager
 def commands(folder):
@@ -81,12 +96,17 @@ def die_with(script):
 
 def serve(place):
     """Import what commands need; fork for each command that comes through the socket at *place*, until the input is closed."""
+    from numba.core.registry import cpu_target
+
     from lexbench.cli import code
 
-    for module in ("api", "analysis.compare", "report.leaderboard", "retrievers.bm25", "runner.jobs"):
+    for module in PRELOADED:
         import_module(f"lexbench.{module}")
-    with suppress(ImportError):
-        import_module("torch")
+    for module in LIBRARIES:
+        with suppress(ImportError):
+            import_module(module)
+    cpu_target.typing_context.refresh()  # what numba otherwise does in each command, before its first compiled loop
+    cpu_target.target_context.refresh()
     server = socket.socket(socket.AF_UNIX)
     server.bind(place)
     server.listen()
