@@ -18,6 +18,5 @@ def run(command: Sequence[str], *, env: Mapping[str, str] | None = None, text: s
     )
     if done.returncode:
         lines = [*(done.stdout or "").splitlines(), *done.stderr.splitlines()][-_LINES:]
-        shown = " ".join(command)
-        sys.exit("\n".join([f"exit code {done.returncode} of: {shown}", *lines]))
+        sys.exit("\n".join([f"exit code {done.returncode} of: {' '.join(command)}", *lines]))
     return done.stdout or ""

@@ -137,19 +137,19 @@ def _fill(first, seed, own, other, weight_of, length_of, starts, terms, weights)
             if has[word] & bit == 0:
                 has[word] |= bit
                 found += 1
-        for word in range(len(has)):
-            left = has[word]
-            has[word] = np.uint64(0)
-            bit = word * 64
+        for part in range(len(has)):
+            left = has[part]
+            has[part] = np.uint64(0)
+            number = part * 64
             while left:
                 while left & np.uint64(1) == 0:
                     left >>= np.uint64(1)
-                    bit += 1
+                    number += 1
                 state += step
-                terms[at] = bit
+                terms[at] = number
                 weights[at] = weight_of[_mixed(state) & np.uint64(len(weight_of) - 1)]
                 at += 1
                 left >>= np.uint64(1)
-                bit += 1
+                number += 1
         starts[row + 1] = at
     return at

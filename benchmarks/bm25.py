@@ -25,6 +25,7 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
+from functools import partial
 from importlib.util import find_spec
 from itertools import chain
 from pathlib import Path
@@ -83,8 +84,11 @@ def beir(place: Path) -> tuple[list[str], list[str]]:
 class Texts:
     """Texts as a corpus."""
 
+    fingerprint = "benchmark"
+
     def __init__(self, texts: list[str]) -> None:
         self.texts = texts
+        self.doc_ids = np.arange(len(texts)).astype("S")
 
     def __len__(self) -> int:
         return len(self.texts)
@@ -248,8 +252,7 @@ def measure(
     name: str, texts: list[str], queries: list[str], folder: Path, clock: Callable[[], float], threads: int
 ) -> dict[str, float]:
     """Return the seconds of indexing, of tokenising the queries, and of searching them at each depth."""
-    kinds = {"bm25s": BM25S, "pisa": Pisa}
-    kinds |= {"anserini": lambda: Anserini(threads)}
+    kinds: dict[str, Callable[[], Any]] = {"bm25s": BM25S, "pisa": Pisa, "anserini": lambda: Anserini(threads)}
     system: Any = kinds.get(name, lambda: Ours(name, threads))()
     for part, kept in (("warm", texts[:WARM]), ("index", texts)):  # compiling and starting Java do not count
         (folder / part).mkdir()
@@ -263,7 +266,7 @@ def measure(
     encoded = system.encode(queries)
     if encoded is not queries and name != "pisa":  # otherwise the search does it, or not the system itself
         seconds["tokenise"] = timed(lambda: system.encode(queries), clock)
-    searched = {f"search_{k}": timed(lambda k=k: system.search(encoded, k), clock) for k in DEPTHS}
+    searched = {f"search_{k}": timed(partial(system.search, encoded, k), clock) for k in DEPTHS}
     return seconds | searched | {"megabytes": bytes_ / 1e6}
 
 

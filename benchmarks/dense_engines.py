@@ -19,6 +19,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -116,7 +117,7 @@ def timed(searches: dict[str, Search], work: Callable[[Search], Any], passes: in
     for number in range(passes + 1):
         for name, search in searches.items():
             cpu = time.process_time()
-            wall = seconds(lambda search=search: work(search))
+            wall = seconds(partial(work, search))
             if number:
                 spent[name].append((wall, time.process_time() - cpu))
     return {name: tuple(np.median(times, axis=0).tolist()) for name, times in spent.items()}
@@ -126,8 +127,12 @@ def measure(given: argparse.Namespace, folder: Path) -> tuple[list[dict[str, Any
     """Return the figures of each contender, and the shape of the documents."""
     documents, queries = vectors(given)
     searches, facts = built(given.engines, documents, folder)
+
+    def at(k: int, search: Search) -> Any:
+        return search(queries, k)
+
     for k in DEPTHS:
-        for name, (wall, cpu) in timed(searches, lambda search, k=k: search(queries, k), given.passes).items():
+        for name, (wall, cpu) in timed(searches, partial(at, k), given.passes).items():
             facts[name] |= {f"qps_{k}": len(queries) / wall, f"qps_cpu_{k}": len(queries) / cpu}
     alone = timed(searches, lambda search: [search(query[None], 10) for query in queries[:ALONE]], given.passes)
     for name, search in searches.items():

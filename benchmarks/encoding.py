@@ -72,30 +72,45 @@ def read(given: argparse.Namespace) -> list[str]:
     return [f"{row.get('title', '')} {row['text']}".strip() for row in chosen]
 
 
+def no_progress_bars() -> None:
+    """Let transformers draw no progress bars."""
+    from transformers.utils import logging
+
+    untyped: Any = logging
+    untyped.disable_progress_bar()
+
+
+def configuration(architecture: str, sizes: dict[str, Any]) -> Any:
+    """Return the configuration of a BERT of these *sizes*, or of ModernBERT-base."""
+    import transformers
+
+    special: dict[str, Any] = SPECIAL
+    return transformers.ModernBertConfig(**special) if architecture == "modernbert" else transformers.BertConfig(**sizes)
+
+
 def write_model(kind: str, folder: Path, architecture: str = "bert", sizes: dict[str, int] | None = None) -> None:
     """Write a model with random weights and its tokenizer into *folder*; *sizes* are of a sparse one, by default BERT-base."""
     import torch
     import transformers
 
-    transformers.utils.logging.disable_progress_bar()
+    auto: Any = transformers  # its factories have no types
+    no_progress_bars()
     torch.manual_seed(2026)
     tokenizer = transformers.BertTokenizer(vocab={token: i for i, token in enumerate(vocabulary())})
     if kind == "dense":
-        from sentence_transformers import SentenceTransformer, models
+        from sentence_transformers import SentenceTransformer
+        from sentence_transformers.sentence_transformer.modules import Normalize, Pooling, Transformer
 
-        modern = architecture == "modernbert"
-        config = transformers.ModernBertConfig(**SPECIAL) if modern else transformers.BertConfig(**MINILM)
-        transformers.AutoModel.from_config(config).save_pretrained(folder / "body")
+        config = configuration(architecture, MINILM)
+        auto.AutoModel.from_config(config).save_pretrained(folder / "body")
         tokenizer.save_pretrained(folder / "body")
-        body = models.Transformer(str(folder / "body"), max_seq_length=LONGEST)
-        modules = [body, models.Pooling(config.hidden_size), models.Normalize()]
+        body = Transformer(str(folder / "body"), max_seq_length=LONGEST)
+        modules = [body, Pooling(config.hidden_size), Normalize()]
         SentenceTransformer(modules=modules, device="cpu").save(str(folder))
         return
-    config = (
-        transformers.ModernBertConfig(**SPECIAL) if architecture == "modernbert" else transformers.BertConfig(**sizes or {})
-    )
+    config = configuration(architecture, sizes or {})
     config.tie_word_embeddings = True
-    model = transformers.AutoModelForMaskedLM.from_config(config).eval()
+    model = auto.AutoModelForMaskedLM.from_config(config).eval()
     with torch.no_grad():  # random weights make every term active; the bias leaves ACTIVE of them
         rows = tokenizer(texts(8), truncation=True, max_length=LONGEST)["input_ids"]
         most = torch.stack([model(input_ids=torch.tensor([row])).logits[0].amax(0) for row in rows])
@@ -107,9 +122,8 @@ def write_model(kind: str, folder: Path, architecture: str = "bert", sizes: dict
 def peer(kind: str, folder: str, dtype: str, batch: int, device: str) -> Callable[[list[str]], Any]:
     """Return the function that encodes texts with sentence-transformers."""
     import torch
-    from transformers.utils.logging import disable_progress_bar
 
-    disable_progress_bar()
+    no_progress_bars()
     model_kwargs = {"dtype": getattr(torch, dtype)}
     if kind == "dense":
         from sentence_transformers import SentenceTransformer
@@ -125,7 +139,8 @@ def peer(kind: str, folder: str, dtype: str, batch: int, device: str) -> Callabl
 
     def encode(given: list[str]) -> sparse.csr_array:
         found = model.encode_document(given, batch_size=batch, save_to_cpu=True, show_progress_bar=False).coalesce()
-        return sparse.csr_array((found.values().float().numpy(), found.indices().numpy()), shape=tuple(found.shape))
+        shape = found.shape[0], found.shape[1]
+        return sparse.csr_array((found.values().float().numpy(), found.indices().numpy()), shape=shape)
 
     return encode
 

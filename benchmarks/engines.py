@@ -26,6 +26,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -38,7 +39,6 @@ from scipy import sparse
 from lexbench import registry
 from lexbench.encodings.shards import Encodings, read_shard
 from lexbench.notation import parse
-from lexbench.plugins import Engine
 from lexbench.storage import environment
 
 SETTINGS = {  # settings of each engine; they share the index of the first
@@ -73,17 +73,18 @@ class Vectors:
     def queries(self) -> sparse.csr_array:
         """Return the queries (n, vocabulary)."""
         if self._folder:
-            return read_shard(self._folder / "queries.safetensors")[: self._queries]
+            return sparse.csr_array(read_shard(self._folder / "queries.safetensors")[: self._queries])
         return _synthetic.queries(most=self._queries)
 
 
-def engine_of(label: str) -> Engine:
+def engine_of(label: str) -> Any:
     """Return an engine of lexbench, or BMP."""
     call = parse(label).head
     if call.name == "bmp":
         from _bmp import Bmp
 
-        return Bmp(*call.args)
+        made: Any = Bmp
+        return made(*call.args)
     return registry.create("engines", call)
 
 
@@ -104,9 +105,9 @@ def works(index: Any, queries: sparse.csr_array, k: int) -> tuple[Callable[[], A
     """Return the engine's own work for all queries at once, and for each alone."""
     if not hasattr(index, "prepare"):
         rows = [sparse.csr_array(queries[[row]]) for row in range(queries.shape[0])]
-        return (lambda: index.search(queries, k)), [lambda row=row: index.search(row, k) for row in rows]
+        return (lambda: index.search(queries, k)), [partial(index.search, row, k) for row in rows]
     prepared = index.prepare(queries)
-    return (lambda: index.retrieve(prepared, k)), [lambda query=query: index.retrieve([query], k) for query in prepared]
+    return (lambda: index.retrieve(prepared, k)), [partial(index.retrieve, [query], k) for query in prepared]
 
 
 def search(label: str, queries: sparse.csr_array, repeats: int, warm_up: float, folder: Path) -> list[dict[str, Any]]:

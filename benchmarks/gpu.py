@@ -109,7 +109,7 @@ class Bench:
                     break
         except Exception as error:  # noqa: BLE001 - whatever a peer raises
             self.left_out(name, f"{type(error).__name__}: {str(error).partition(chr(10))[0]}")
-        if torch.cuda.is_initialized():
+        if torch.cuda.is_available():
             torch.cuda.empty_cache()
         return answer
 
@@ -159,13 +159,13 @@ def write_dense(place: Path, kind: str, sizes: dict[str, int]) -> str:
         return str(folder / "model")
     import torch
     import transformers
-    from encoding import vocabulary
+    from encoding import no_progress_bars, vocabulary
     from sentence_transformers import SentenceTransformer
     from sentence_transformers.sentence_transformer.modules import Pooling, Transformer
 
-    transformers.utils.logging.disable_progress_bar()
+    no_progress_bars()
     torch.manual_seed(2026)
-    special = {"pad_token_id": 0, "cls_token_id": 2, "sep_token_id": 3, "bos_token_id": 2, "eos_token_id": 3}
+    special: dict[str, Any] = {"pad_token_id": 0, "cls_token_id": 2, "sep_token_id": 3, "bos_token_id": 2, "eos_token_id": 3}
     config = {"bert": transformers.BertConfig, "modernbert": transformers.ModernBertConfig}[kind]
     body = {"bert": transformers.BertModel, "modernbert": transformers.ModernBertModel}[kind]
     body(config(**sizes, **(special if kind == "modernbert" else {}))).save_pretrained(folder / "body")
@@ -204,6 +204,9 @@ def encode(bench: Bench, kind: str, sizes: dict[str, int], tokens: int, count: i
 
         return SentenceTransformer(folder, device=bench.device, model_kwargs={"dtype": bench.dtype})
 
+    def later(some: list[str], more: dict[str, Any]) -> Work:
+        return partial(model().encode, some, **more)
+
     one = texts(bench.size(40, 3), 12)
     bench.contend("lexbench, queries alone", len(one), lambda: lambda: [ours.encode_query([text]) for text in one])
     bench.contend("lexbench, queries together", len(one), lambda: lambda: ours.encode_query(one))
@@ -211,7 +214,7 @@ def encode(bench: Bench, kind: str, sizes: dict[str, int], tokens: int, count: i
     for batch in bench.batches():
         more = {"batch_size": batch, "show_progress_bar": False}
         name = f"sentence-transformers {bench.dtype} {batch}"
-        bench.contend(name, len(some), lambda more=more: partial(model().encode, some, **more))
+        bench.contend(name, len(some), partial(later, some, more))
     # Multiplications and additions: of the layers' weights, and of attention.
     shape = {"hidden_size": 768, "num_hidden_layers": 12, "intermediate_size": 3072} | sizes
     width, layers, inner = shape["hidden_size"], shape["num_hidden_layers"], shape["intermediate_size"]
@@ -231,7 +234,7 @@ def splade(bench: Bench) -> None:
     from lexbench.encoders.sparse_mlm import SparseMLM
 
     folder = bench.folder / "splade"
-    write_model("sparse", folder, TINY_MODEL if bench.tiny else {})
+    write_model("sparse", folder, sizes=TINY_MODEL if bench.tiny else {})
     chosen = texts(bench.size(12_288, 12), 80)
     documents = Memory(chosen)
     ours = SparseMLM(str(folder), dtype=bench.dtype, device=bench.device, document_length=256, dense_ok=True)
@@ -259,8 +262,8 @@ def cross_encoder(bench: Bench) -> None:
 
     folder = bench.folder / "pairs"
     torch.manual_seed(2026)
-    sizes = TINY_MODEL if bench.tiny else MINILM
-    transformers.BertForSequenceClassification(transformers.BertConfig(num_labels=1, **sizes)).save_pretrained(folder)
+    sizes: dict[str, Any] = {"num_labels": 1, **(TINY_MODEL if bench.tiny else MINILM)}
+    transformers.BertForSequenceClassification(transformers.BertConfig(**sizes)).save_pretrained(folder)
     transformers.BertTokenizer(vocab={token: i for i, token in enumerate(vocabulary())}).save_pretrained(folder)
     chosen = texts(bench.size(16_384, 12), 80)
     queries = np.repeat(texts(len(chosen) // 4, 9), 4).tolist()
@@ -275,12 +278,13 @@ def cross_encoder(bench: Bench) -> None:
         settings = {"device": bench.device, "max_length": 512, "model_kwargs": {"dtype": bench.dtype}}
         return sentence_transformers.CrossEncoder(str(folder), **settings)
 
+    def later(some: list[tuple[str, str]], more: dict[str, Any]) -> Work:
+        return partial(model().predict, some, **more)
+
     some = list(zip(queries, chosen, strict=True))[::4]
     for batch in bench.batches():
         more = {"batch_size": batch, "activation_fn": torch.nn.Identity(), "show_progress_bar": False}
-        bench.contend(
-            f"CrossEncoder {bench.dtype} {batch}", len(some), lambda more=more: partial(model().predict, some, **more)
-        )
+        bench.contend(f"CrossEncoder {bench.dtype} {batch}", len(some), partial(later, some, more))
 
 
 def flat(bench: Bench) -> None:
@@ -338,7 +342,8 @@ def beir(documents: Any, queries: NDArray[np.float32], k: int, precision: str) -
     def search() -> Any:
         torch.set_float32_matmul_precision("high" if precision == "tf32" else "highest")
         asking = torch.tensor(queries, device=documents.device, dtype=kind)
-        best, places = None, None
+        best: Any = None
+        places: Any = None
         for start in range(0, len(documents), BLOCK):
             scores = asking @ documents[start : start + BLOCK].to(kind).T
             if not k:
@@ -397,13 +402,14 @@ def maxsim(bench: Bench) -> None:
 
         return search
 
-    def scores(asking: Any, documents: Any) -> Any:
+    def in_torch(asking: Any, documents: Any) -> Any:
         return torch.einsum("ash,bth->abst", asking, documents).amax(3).sum(2)
 
+    scores: Callable[[Any, Any], Any] = in_torch
     try:
-        from pylate.scores import colbert_scores as scores
+        from pylate.scores import colbert_scores
 
-        peer = "PyLate"
+        peer, scores = "PyLate", colbert_scores
     except ImportError as error:
         peer = "torch as PyLate scores"
         bench.left_out("PyLate", f"it is not installed, so torch computes its formula: {error}")
@@ -521,7 +527,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         for name in names:
             left = end - time.monotonic()
-            row = {"rates": {}, "incomplete": "not measured: no time was left"}
+            row: dict[str, Any] = {"rates": {}, "incomplete": "not measured: no time was left"}
             if left > LEAST:
                 row = in_own_process(name, given, min(ROWS[name].seconds, left), Path(folder))
             answer["rows"][name] = row | {"unit": ROWS[name].unit, "goal": ROWS[name].goal, "ratios": ratios(row["rates"])}

@@ -9,6 +9,7 @@ Each starts a server of its own on this machine, as the tests do. The tables of 
 import argparse
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -46,7 +47,7 @@ def main() -> int:
         return code(["probe", f"pgvector://{server.address}/docs/v", *words, *filters, "--seconds", given.seconds])
 
 
-def sparse(server: postgres.Postgres, connection: object, given: argparse.Namespace) -> int:
+def sparse(server: Any, connection: Any, given: argparse.Namespace) -> int:
     """Probe a graph of sparse vectors; return the exit code."""
     name, width = "terms", 0
     for ids, rows in file_blocks(given.vectors, None)():

@@ -20,7 +20,7 @@ from typing import Any
 
 import _child
 import numpy as np
-from encoding import ONE_THREAD, texts, vocabulary
+from encoding import ONE_THREAD, no_progress_bars, texts, vocabulary
 from numpy.typing import NDArray
 
 EACH = 20  # passages per query
@@ -44,10 +44,10 @@ def write_model(folder: Path) -> None:
     import torch
     import transformers
 
-    transformers.utils.logging.disable_progress_bar()
+    no_progress_bars()
     torch.manual_seed(2026)
     sizes = {"num_hidden_layers": 6, "hidden_size": 384, "num_attention_heads": 12, "intermediate_size": 1536}
-    config = transformers.BertConfig(num_labels=1, initializer_range=0.1, **sizes)
+    config = transformers.BertConfig(**{"num_labels": 1, "initializer_range": 0.1, **sizes})  # type: ignore[arg-type] # as they take
     transformers.BertForSequenceClassification(config).save_pretrained(folder)
     transformers.BertTokenizer(vocab={token: i for i, token in enumerate(vocabulary())}).save_pretrained(folder)
 
@@ -56,9 +56,8 @@ def theirs(folder: Path, dtype: str, batch: int, device: str) -> Callable[[Pairs
     """Return the function that scores pairs with sentence-transformers."""
     import torch
     from sentence_transformers import CrossEncoder
-    from transformers.utils.logging import disable_progress_bar
 
-    disable_progress_bar()
+    no_progress_bars()
     model = CrossEncoder(str(folder), device=device, max_length=LENGTH, model_kwargs={"dtype": getattr(torch, dtype)})
     still = torch.nn.Identity()
     return lambda given: model.predict(given, batch_size=batch, activation_fn=still, show_progress_bar=False)

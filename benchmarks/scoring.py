@@ -111,7 +111,8 @@ def job(tool: str, start: str, folder: Path) -> Job:
                 return pytrec_eval.parse_run(run_file), pytrec_eval.parse_qrel(qrels_file)
 
         return Job(dicts, calc)
-    return Job(lambda: None, lambda _: calc((ir_measures.read_trec_run(str(run)), ir_measures.read_trec_qrels(str(qrels)))))
+    untyped: Any = ir_measures
+    return Job(lambda: None, lambda _: calc((untyped.read_trec_run(str(run)), untyped.read_trec_qrels(str(qrels)))))
 
 
 def measure(tool: str, start: str, folder: Path, repeats: int, clock: Callable[[], float]) -> dict[str, Any]:

@@ -99,7 +99,7 @@ def bias_corrected(samples: Any, drawn: Any) -> Any:
 
 def simulate(count: int, path: Path | None) -> None:
     """Print a line per source of differences and number of queries: the share of *count* samples that each method rejects."""
-    rows = []
+    rows: list[dict[str, Any]] = []
     for name, source in SOURCES.items():
         for queries in SIZES:
             rng = np.random.default_rng([42, queries])

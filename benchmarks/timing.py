@@ -24,6 +24,8 @@ import _child
 import numpy as np
 from numpy.typing import NDArray
 
+from lexbench.artifacts.graph import Graph
+from lexbench.artifacts.searches import RetrieverIndex
 from lexbench.datasets.dataset import open_dataset
 from lexbench.results import Timing
 from lexbench.runner import jobs
@@ -151,8 +153,10 @@ def print_plain(system: str, given: argparse.Namespace, store: Store) -> list[fl
     for _ in range(given.rounds):
         timing, _ = timed(system, given, store)
         (outcome,) = jobs.run(planned, store)
-        assert outcome.made
-        task = json.dumps([system, str(outcome.made.index), queries, timing.k])
+        assert outcome.run
+        searched = outcome.run
+        index = Graph(store).open(RetrieverIndex(searched.data.corpus, searched.system.retriever))
+        task = json.dumps([system, str(index), queries, timing.k])
         command, environment = [sys.executable, "-c", PLAIN], {**os.environ, **one_thread}
         plain, measured = float(_child.run(command, env=environment, text=task)), timing.qps["e2e"]
         ratios.append(measured / plain)

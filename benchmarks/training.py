@@ -58,9 +58,9 @@ def model(shape: str) -> Any:
 
     torch.manual_seed(2026)
     layers, width, heads, inner, words = SHAPES[shape]
-    sizes = {"num_hidden_layers": layers, "hidden_size": width, "num_attention_heads": heads, "intermediate_size": inner}
-    dropout = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
-    return transformers.BertForMaskedLM(transformers.BertConfig(vocab_size=words, **sizes, **dropout)).train()
+    sizes: dict[str, Any] = {"num_hidden_layers": layers, "hidden_size": width, "num_attention_heads": heads}
+    sizes |= {"intermediate_size": inner, "hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
+    return transformers.BertForMaskedLM(transformers.BertConfig(vocab_size=words, **sizes)).train()
 
 
 def plain(options: argparse.Namespace) -> tuple[Any, Callable[[Any], Any]]:
@@ -95,8 +95,9 @@ def stage(options: argparse.Namespace) -> tuple[Any, Callable[[Any], Any]]:
     from lexbench.lexmae.recipe.settings import Stage
     from lexbench.lexmae.training.finetune import FineTuner
 
-    settings = {"queries": ("none",), "negatives": "bm25", "depth": 1, "batch_size": 1, "learning_rate": 1e-4, "steps": 1}
-    built = FineTuner(LexiconEncoder(model(options.shape)), Stage(**settings, lambda_d=0.002, lambda_q=0.0015), 1).train()
+    rates = {"learning_rate": 1e-4, "lambda_d": 0.002, "lambda_q": 0.0015}
+    settings = Stage(queries=("none",), negatives="bm25", depth=1, batch_size=1, steps=1, **rates)  # type: ignore[arg-type] # rates
+    built = FineTuner(LexiconEncoder(model(options.shape)), settings, 1).train()
 
     def loss(batch: dict[str, Any]) -> Any:
         texts = {"ids": batch["encoder_ids"], "real": batch["real"], "pools": batch["pools"]}
@@ -129,10 +130,12 @@ def measure(name: str, options: argparse.Namespace) -> dict[str, float]:
     import torch
 
     torch.set_num_threads(options.threads)
-    makers = {"plain": plain, "stage": stage, "lexmae": lambda options: autoencoder(options, "softmax")}
-    built, loss = makers.get(name, lambda options: autoencoder(options, "none"))(options)
+    if name in ("plain", "stage"):
+        built, loss = (plain if name == "plain" else stage)(options)
+    else:
+        built, loss = autoencoder(options, "softmax" if name == "lexmae" else "none")
     built.to(options.device)
-    optimiser = torch.optim.AdamW(built.parameters(), lr=1e-4, fused=True)
+    optimiser: Any = torch.optim.AdamW(built.parameters(), lr=1e-4, fused=True)
     taken = []
     for batch in batches(options):
         placed = {key: tensor.to(options.device) for key, tensor in batch.items()}
