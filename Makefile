@@ -3,8 +3,9 @@ PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt
 DEMO := build/demo
-# A file stays in one process, for what its tests share. One core each, at most eight: every process imports torch.
-PYTEST := $(BIN)/pytest -q --numprocesses auto --maxprocesses 8 --dist loadfile --no-loadscope-reorder
+# A file stays in one process, for what its tests share. One core each, at most eight: every process imports torch. They keep
+# bytecode, whatever the environment says: otherwise each process that a test starts compiles lexbench again.
+PYTEST := env -u PYTHONDONTWRITEBYTECODE $(BIN)/pytest -q --numprocesses auto --maxprocesses 8 --dist loadfile --no-loadscope-reorder
 # torch is 190 MB for processors and gigabytes for GPUs: those want an index of their own here, or TORCH= for PyPI's.
 TORCH ?= https://download.pytorch.org/whl/cpu
 # pip would try several times, for minutes. This is one try, of seconds.
