@@ -158,20 +158,21 @@ def test_an_edited_measure_gives_new_values(lexbench_in, site, tmp_path, bread):
     assert len(list((tmp_path / "store" / "runs").iterdir())) == 1
 
 
-def digest_of(folder, words):
+def digest_of(fast, folder, words):
     """Return the digest of a retriever in one module that imports another, both in *folder*, in a process of its own."""
     folder.mkdir(exist_ok=True)
     (folder / "plugin.py").write_text(SEARCH.format(words="helper"))
     (folder / "helper.py").write_text(words)
     program = "import plugin; from lexbench.storage.code import code_digest; print(code_digest(plugin.Cheat))"
-    command = [sys.executable, "-c", program]
+    command = [fast / "python", "-c", program]
     done = subprocess.run(command, env=environment(folder, store=folder), capture_output=True, text=True, check=True)
     return done.stdout.strip()
 
 
-def test_a_module_counts_with_the_modules_it_imports(tmp_path):
+def test_a_module_counts_with_the_modules_it_imports(fast, tmp_path):
     """The digest of a plug-in in one file changes with a module that it imports from beside it, and not with its folder."""
-    assert digest_of(tmp_path / "a", WORDS) == digest_of(tmp_path / "b", WORDS) != digest_of(tmp_path / "a", BROKEN)
+    found = partial(digest_of, fast)
+    assert found(tmp_path / "a", WORDS) == found(tmp_path / "b", WORDS) != found(tmp_path / "a", BROKEN)
 
 
 def test_a_class_without_source_is_another_one_in_each_session():
@@ -228,26 +229,46 @@ def edit(path):
     path.write_text(path.read_text() + "\n# edited\n")
 
 
-@pytest.mark.parametrize("version", [2, 4])
-def test_a_clone_without_changes_has_the_keys_of_the_release(tmp_path, version):
-    """In a clone, code counts only if it differs from git's index and the plug-in imports it. No `git` is needed to see it."""
+def git(folder, *words):
+    """Run git in *folder*; return what it prints. Without git, the test skips."""
     if not shutil.which("git"):
         pytest.skip("needs git, to make a clone")
-    clone = own_copy(tmp_path / "clone")
-    for words in (["init", "-q"], ["add", "lexbench", ":!*.pyc"], ["update-index", "--index-version", str(version)]):
-        subprocess.run(["git", *words], cwd=clone, check=True, capture_output=True)
-    released = {"plugin": "retrievers/bm25", "version": 2, "settings": {"k1": 0.9, "b": 0.4, "ties": "anserini"}}
-    assert recipes(clone, PATH="") == [released, {}]
+    return subprocess.run(["git", *words], cwd=folder, check=True, capture_output=True, text=True).stdout
 
+
+def test_a_clone_without_changes_has_the_keys_of_the_release(tmp_path):
+    """In a clone, code counts only if it differs from git's index and the plug-in imports it. No `git` is needed to see it."""
+    clone = own_copy(tmp_path / "clone")
+    git(clone, "init", "-q")
+    git(clone, "add", "lexbench", ":!*.pyc")
+    released = {"plugin": "retrievers/bm25", "version": 2, "settings": {"k1": 0.9, "b": 0.4, "ties": "anserini"}}
     edit(clone / "lexbench/cli/run.py")
     edit(clone / "lexbench/encoders/dense.py")
     assert recipes(clone, PATH="") == [released, {}]
+
     edit(clone / "lexbench/retrievers/_bm25_terms.py")
     bm25, scoring = recipes(clone, PATH="")
     assert {**bm25, "code": ""} == {**released, "code": ""}
     assert (len(bm25["code"]), scoring) == (16, {})
     edit(clone / "lexbench/measures/_scores.py")
     assert recipes(clone, PATH="")[1].keys() == {"code"}
+
+
+@pytest.mark.parametrize("version", [2, 3, 4])
+def test_the_index_of_git_is_read(tmp_path, version):
+    """Each version of the index gives what git itself lists; the third has more flags, the fourth shortens paths."""
+    tiny.write_files(tmp_path, {f"lexbench/{name}.py": name for name in ("a", "ab", "b/long_name", "b/long_other", "ü")})
+    git(tmp_path, "init", "-q")
+    git(tmp_path, "add", "lexbench")
+    if version == 3:
+        (tmp_path / "later.py").write_text("")
+        git(tmp_path, "add", "--intent-to-add", "later.py")
+    git(tmp_path, "update-index", "--index-version", str(version))
+    content = (tmp_path / ".git" / "index").read_bytes()
+    rows = [row.split(maxsplit=3) for row in git(tmp_path, "ls-files", "--stage", "-z").split("\0")[:-1]]
+
+    assert content[7] == version
+    assert list(code.read_git_index(content)) == [(path, blob) for _, blob, _, path in rows]
 
 
 def test_durations_depend_on_released_code_too(tmp_path):

