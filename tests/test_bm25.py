@@ -348,10 +348,10 @@ PUBLISHED = {  # BM25 "flat" of Anserini's reproductions
 
 @pytest.mark.parametrize("name", PUBLISHED)
 def test_published_scores(real_home, tmp_path, monkeypatch, name):
-    """Anserini's published figures come out to four digits, in the tie interval; Lucene's hits are ours, float for float."""
+    """Anserini's figures come out to four digits, in the tie interval; on NFCorpus, Lucene's hits are ours, float for float."""
     monkeypatch.setenv("IR_DATASETS_HOME", str(real_home))
     monkeypatch.delenv("LEXBENCH_DATA", raising=False)
-    asked = ["bm25", "bm25@lucene"] if find_spec("pyserini") else ["bm25"]
+    asked = ["bm25", "bm25@lucene"] if find_spec("pyserini") and name == "beir/nfcorpus/test" else ["bm25"]
     results = [one.result for one in jobs.run(plan.plan_dataset(name, asked, list(PUBLISHED[name]), 1000), Store(tmp_path))]
     runs = [read_run(one.run).run for one in stored_results(Store(tmp_path)).entries]
 

@@ -22,6 +22,7 @@ from lexbench.trec.runs import Run, read_by_rank, read_run
 __all__ = ["folder"]  # a fixture
 
 RUNS = {"doc": ("bm25", "bm25+parade-electra"), "passage": ("bm25", "bm25+rm3+t5(zs)")}
+KINDS = ["passage", pytest.param("doc", marks=pytest.mark.slow)]  # twice as many lists, by the same rules
 MEASURES = ["ndcg_cut_10", "map", "recip_rank", "P_10", "recall_100", "bpref"]
 LEVEL = "with 2 instead of 1 as the lowest relevant grade"
 
@@ -31,7 +32,7 @@ def files(folder, kind):
     return [str(folder / "baselines" / kind / f"{name}.run.gz") for name in RUNS[kind]], str(folder / f"dl_hard-{kind}.qrels")
 
 
-@pytest.mark.parametrize("kind", RUNS)
+@pytest.mark.parametrize("kind", KINDS)
 def test_published_values_are_confirmed_and_wrong_ones_refused(folder, kind):
     """The values that trec_eval printed for grade 2: as they are, under our names of them, and with the last digits changed."""
     runs, qrels = files(folder, kind)
@@ -57,7 +58,7 @@ def test_published_values_are_confirmed_and_wrong_ones_refused(folder, kind):
     assert all(claim.nearest for claim in altered if claim.verdict == "refused")
 
 
-@pytest.mark.parametrize("kind", RUNS)
+@pytest.mark.parametrize("kind", KINDS)
 def test_tests_of_a_difference_are_those_of_other_tools(folder, kind):
     """Values per query by ir-measures, p by scipy; the randomisation test is scipy's but for the draws."""
     runs, path = files(folder, kind)

@@ -130,7 +130,10 @@ VARIANTS = {  # measured: 1 where not said
 }
 
 
-@pytest.mark.parametrize("factory", VARIANTS)
+ROTATED = pytest.param("OPQ6_48,PQ6x6", marks=pytest.mark.slow)  # learning the rotation takes seconds
+
+
+@pytest.mark.parametrize("factory", [ROTATED if name.startswith("OPQ") else name for name in VARIANTS])
 def test_faiss_finds_its_share_with_its_scores_in_our_order(tmp_path, factory):
     """Each kind of index has the stated recall; hits descend, ties by position, and are exact if vectors are kept."""
     hits = opened(faiss(factory=factory, training=1000), tmp_path, DOCUMENTS).search(QUERIES, 100)

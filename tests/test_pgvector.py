@@ -6,6 +6,7 @@ import time
 from contextlib import suppress
 from platform import node
 
+import fruit
 import numpy as np
 import postgres
 import pytest
@@ -29,7 +30,7 @@ QUERIES = np.random.default_rng(2).normal(size=(50, 16)).astype(np.float32)
 
 @pytest.fixture(scope="module")
 def server():
-    """Run a server for all tests of this file that do not kill it."""
+    """Run a server for all tests of this file; those that kill it start it again."""
     with postgres.running() as running:
         yield running
 
@@ -174,11 +175,11 @@ def test_an_interrupted_build_goes_on_with_the_missing_blocks(server, tmp_path, 
     assert np.array_equal(hits.docs, flat(tmp_path / "flat", other).docs)
 
 
-def test_a_run_reports_the_size_on_the_server(server, bread, store, capsys):
+def test_a_run_reports_the_size_on_the_server(server, store, tmp_path, capsys):
     """The size of the index is that of the table and its index on the server; the lists are those of csr."""
-    path = str(bread / "qrels" / "test.tsv")
-    systems = ["-r", f'there = lexmae_nano@pgvector(url="{server.url}")', "-r", "here = lexmae_nano@csr"]
-    there, here = answer(capsys, "run", "dataset", path, *systems, "-m", "nDCG@10", "--json")["results"]
+    path, vectors = fruit.write(tmp_path), fruit.write_vectors(tmp_path)
+    systems = ["-r", f'there = {vectors}@pgvector(url="{server.url}")', "-r", f"here = {vectors}@csr"]
+    there, here = answer(capsys, "run", "dataset", path, "--split", "train", *systems, "-m", "nDCG@10", "--json")["results"]
     with server.connect() as connection:
         (size,) = connection.execute(
             "SELECT pg_total_relation_size(oid) FROM pg_class WHERE relname ~ '^lexbench_[0-9a-f]*$' ORDER BY oid DESC LIMIT 1"
@@ -191,11 +192,11 @@ def test_a_run_reports_the_size_on_the_server(server, bread, store, capsys):
 
 
 @pytest.fixture
-def mortal(monkeypatch):
-    """Run a server that a test may kill. Waits are short."""
+def mortal(server, monkeypatch):
+    """Return the server, which the test may kill. Waits are short. After the test the server answers again."""
     monkeypatch.setattr(pgvector, "_WAITS", (0.05, *[0.2] * 40))
-    with postgres.running() as running:
-        yield running
+    yield server
+    server.answering()
 
 
 def killed(server, after, restart=True):
@@ -215,8 +216,8 @@ def killed(server, after, restart=True):
 
 def survived(server, tmp_path, delay, moment, index):
     """Kill the server while it loads, builds or searches; return whether the hits are right."""
-    documents = np.random.default_rng(3).normal(size=(6000, 32)).astype(np.float32)
-    queries = np.random.default_rng(4).normal(size=(200, 32)).astype(np.float32)
+    documents = np.random.default_rng(3).normal(size=(2400, 16)).astype(np.float32)
+    queries = np.random.default_rng(4).normal(size=(200, 16)).astype(np.float32)
     made = Pgvector(server.url, index=index, **({"ef_search": 1000} if index == "hnsw" else {}))
     tmp_path.mkdir(exist_ok=True)
     parts = np.array_split(documents, 6)

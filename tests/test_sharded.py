@@ -5,6 +5,7 @@ import multiprocessing
 
 import numpy as np
 import pytest
+from quick_workers import quick_workers
 from scipy import sparse
 from workbench import RAY
 
@@ -18,6 +19,8 @@ from lexbench.executors import executor, written
 from lexbench.runner.systems import describe, system
 from lexbench.testing import EngineContract
 from lexbench.testing.engines import digests_of, indexed, vectors
+
+__all__ = ["quick_workers"]  # a fixture
 
 RNG = np.random.default_rng(5)
 DOCUMENTS, QUERIES = RNG.integers(0, 3, (700, 9)), RNG.integers(0, 3, (25, 9))
@@ -44,7 +47,7 @@ def test_shards_have_the_lists_of_the_whole(tmp_path, engine, shards):
 
 
 @pytest.mark.parametrize("name", ["here", "processes(2)", RAY])
-def test_workers_have_the_lists_of_the_whole(name, on, tmp_path):
+def test_workers_have_the_lists_of_the_whole(name, on, tmp_path, quick_workers):
     """Five shards that workers build and search have the files of this process, and the lists of a single index."""
     notes = []
     parts = Sharded(Impact(), 5)
@@ -62,7 +65,7 @@ def test_workers_have_the_lists_of_the_whole(name, on, tmp_path):
     assert not notes
 
 
-def test_a_shard_is_opened_again_if_its_worker_is_killed(tmp_path):
+def test_a_shard_is_opened_again_if_its_worker_is_killed(tmp_path, quick_workers):
     """A process is killed between two searches: one note says so, and the lists are the same. A missing index is an error."""
     notes, others = [], set(multiprocessing.active_children())
     made = Sharded(Csr(), 3).on_workers(executor("processes(2)"), notes.append)
