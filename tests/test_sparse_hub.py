@@ -3,9 +3,9 @@
 import json
 import os
 import subprocess
-from pathlib import Path
 
 import checkpoints
+import fruit
 import pytest
 from hub import HubFolders
 from servers import serving
@@ -13,7 +13,6 @@ from sparse_models import gte, slideon, sparseup
 
 import lexbench.catalog
 
-BREAD = Path(__file__).with_name("data") / "bread"
 NAMES = ("linkup_sparseup_v1", "slideon", "opensearch_doc_v3_gte", "granite_30m_sparse", "splade_code_600m")
 
 
@@ -47,11 +46,12 @@ def environment(hub, tmp_path):
         }
 
 
-def test_models_are_run_by_their_names(environment, fast, hub):
+def test_models_are_run_by_their_names(environment, fast, hub, tmp_path):
     """Download, vectors, index and score come from a name alone; no code of a model runs, and a note says so."""
     typed = [name if name == "slideon" else f"{name}(dense_ok=True)" for name in NAMES]  # random weights give most terms
     systems = [word for one in typed for word in ("-r", f"{one}@impact")]
-    command = [fast / "lexbench", "run", "dataset", str(BREAD), *systems, "-m", "nDCG@10", "--json"]
+    data = fruit.write(tmp_path / "fruit")
+    command = [fast / "lexbench", "run", "dataset", str(data), *systems, "-m", "nDCG@10", "--json"]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=300)
 
     assert done.returncode == 0, done.stderr
