@@ -47,6 +47,7 @@ class TestSeveralDevices(EngineContract):
     def test_vectors_like_learned_sparse_ones(self, exact_scores, tmp_path, monkeypatch):
         """As for every engine, with blocks of a hundred of these wide vectors instead of six."""
         monkeypatch.setattr(on_devices, "_BLOCK", 600_000)
+        monkeypatch.setattr(on_devices, "_ROOM", 1 << 23)
         super().test_vectors_like_learned_sparse_ones(exact_scores, tmp_path)
 
 
