@@ -23,10 +23,10 @@ for path in sys.argv[2:]:
 """
 
 
-def ran(tmp_path, *words):
+def ran(fast, tmp_path, *words):
     """Run a benchmark in an empty folder; return its exit code, standard output and standard error."""
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "LEXBENCH_STORE": str(tmp_path / "store"), "LEXBENCH_OFFLINE": "1"}
-    command = [sys.executable, str(BENCHMARKS / words[0]), *map(str, words[1:])]
+    command = [fast / "python", str(BENCHMARKS / words[0]), *map(str, words[1:])]
     done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
     return done.returncode, done.stdout, done.stderr
 
@@ -41,20 +41,20 @@ def ran(tmp_path, *words):
     ],
     ids=lambda words: words[0],
 )
-def test_a_benchmark_runs(words, tmp_path):
+def test_a_benchmark_runs(words, fast, tmp_path):
     """It ends with exit code 0, and its file has figures."""
-    ended, out, err = ran(tmp_path, *words, "--json", tmp_path / "figures.json")
+    ended, out, err = ran(fast, tmp_path, *words, "--json", tmp_path / "figures.json")
 
     assert ended == 0, err
     assert out.strip()
     assert json.loads((tmp_path / "figures.json").read_text())
 
 
-def test_benchmarks_say_what_they_do(tmp_path):
+def test_benchmarks_say_what_they_do(fast, tmp_path):
     """`--help` works for all of them and all tools, so they import without what they measure against."""
     paths = sorted(map(str, [*BENCHMARKS.glob("[a-z]*.py"), *(ROOT / "tools").glob("*.py")]))
     paths.remove(str(ROOT / "tools" / "text_sources.py"))  # a module of training_texts
-    command = [sys.executable, "-c", HELP, f"{BENCHMARKS}{os.pathsep}{ROOT / 'tools'}", *paths]
+    command = [fast / "python", "-c", HELP, f"{BENCHMARKS}{os.pathsep}{ROOT / 'tools'}", *paths]
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
 

@@ -112,10 +112,13 @@ def test_query_sets_of_one_corpus(bread, tmp_path):
     assert read_topics(source).facts.queries == 12
 
 
-REAL = ["beir/scifact/test", "beir/scifact/train", "beir/nfcorpus/test", "beir/nfcorpus/dev", "beir/nfcorpus/train"]
+REAL = ["beir/scifact/test", "beir/nfcorpus/test"]
+OTHERS = ["beir/scifact/train", "beir/nfcorpus/dev", "beir/nfcorpus/train"]  # queries of the same corpora
 
 
-@pytest.mark.parametrize("dataset_id", ["bread/test", "bread/dev", *REAL])
+@pytest.mark.parametrize("dataset_id", [
+    "bread/test", "bread/dev", *REAL, *(pytest.param(name, marks=pytest.mark.slow) for name in OTHERS)
+])  # fmt: skip
 def test_data_is_what_the_contract_says(dataset_id, request, tmp_path):
     """Bread, SciFact and NFCorpus, read by ir_datasets, have all counts and digests of their contracts."""
     if dataset_id.startswith("bread"):

@@ -30,8 +30,8 @@ print(sorted(weights, key=weights.get)[-8:])
 def installed(request, tmp_path_factory):
     """Build a package's wheel and unpack it into a folder; return name, wheel and folder."""
     folder = tmp_path_factory.mktemp(request.param)
-    build = [sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", str(folder), str(MODELS / request.param)]
-    subprocess.run(build, check=True, capture_output=True)
+    build = [sys.executable, "-m", "hatchling", "build", "--target", "wheel", "--directory", str(folder)]
+    subprocess.run(build, cwd=MODELS / request.param, check=True, capture_output=True)
     wheel = next(folder.glob("*.whl"))
     zipfile.ZipFile(wheel).extractall(folder / "site")
     return request.param, wheel, folder / "site"

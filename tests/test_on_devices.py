@@ -44,6 +44,12 @@ class TestSeveralDevices(EngineContract):
         """Make one engine with two processor devices."""
         return {"flat": Flat, "maxsim": MaxSim}[request.param](device="cpu,cpu")
 
+    def test_vectors_like_learned_sparse_ones(self, exact_scores, tmp_path, monkeypatch):
+        """As for every engine, with blocks of a hundred of these wide vectors instead of six."""
+        monkeypatch.setattr(on_devices, "_BLOCK", 600_000)
+        monkeypatch.setattr(on_devices, "_ROOM", 1 << 23)
+        super().test_vectors_like_learned_sparse_ones(exact_scores, tmp_path)
+
 
 def multi(rows, counts):
     """Return texts of *counts* tokens, with vectors from *rows*."""

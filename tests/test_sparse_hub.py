@@ -1,19 +1,18 @@
 """From a name in the catalogue to a score: models laid out like the public ones come from a hub on this machine."""
 
 import json
-import os
-import subprocess
-from pathlib import Path
 
 import checkpoints
+import fruit
 import pytest
 from hub import HubFolders
+from huggingface_hub import constants
 from servers import serving
 from sparse_models import gte, slideon, sparseup
+from tiny import answer, enter
 
 import lexbench.catalog
 
-BREAD = Path(__file__).with_name("data") / "bread"
 NAMES = ("linkup_sparseup_v1", "slideon", "opensearch_doc_v3_gte", "granite_30m_sparse", "splade_code_600m")
 
 
@@ -36,26 +35,26 @@ def hub(tmp_path_factory):
 
 
 @pytest.fixture
-def environment(hub, tmp_path):
-    """Serve the hub, and return the environment of a command that uses it."""
+def _served(hub, tmp_path, monkeypatch):
+    """Serve the hub, and let this process use it with an empty cache, as HF_ENDPOINT and HF_HOME do for a new one."""
+    enter(tmp_path, monkeypatch)
+    monkeypatch.delenv("LEXBENCH_OFFLINE")
     with serving(hub.answer) as server:
-        yield {
-            **os.environ,
-            "HF_HOME": str(tmp_path / "cache"),
-            "HF_ENDPOINT": server.url,
-            "LEXBENCH_STORE": str(tmp_path / "store"),
-        }
+        monkeypatch.setattr(constants, "ENDPOINT", server.url)
+        monkeypatch.setattr(constants, "HUGGINGFACE_CO_URL_TEMPLATE", server.url + "/{repo_id}/resolve/{revision}/{filename}")
+        monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "cache"))
+        yield
 
 
-def test_models_are_run_by_their_names(environment, fast, hub):
+@pytest.mark.usefixtures("_served")
+def test_models_are_run_by_their_names(hub, tmp_path, capsys):
     """Download, vectors, index and score come from a name alone; no code of a model runs, and a note says so."""
     typed = [name if name == "slideon" else f"{name}(dense_ok=True)" for name in NAMES]  # random weights give most terms
     systems = [word for one in typed for word in ("-r", f"{one}@impact")]
-    command = [fast / "lexbench", "run", "dataset", str(BREAD), *systems, "-m", "nDCG@10", "--json"]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=300)
+    data = fruit.write(tmp_path / "fruit")
+    found = answer(capsys, "run", "dataset", data, *systems, "-m", "nDCG@10", "--json")
 
-    assert done.returncode == 0, done.stderr
-    results = {one["system"].partition("(")[0].partition("@")[0]: one for one in json.loads(done.stdout)["results"]}
+    results = {one["system"].partition("(")[0].partition("@")[0]: one for one in found["results"]}
     assert set(results) == set(NAMES)
     assert all(one["means"]["nDCG@10"] > 0 for one in results.values())
     with_code = {

@@ -51,6 +51,18 @@ def place(tmp_path_factory):
     return tmp_path_factory.mktemp("bodies")
 
 
+@cache
+def transformer(folder, kind="bert", **settings):
+    """Return the module that computes states; models share it, because loading it takes longer than all else."""
+    return Transformer(str(body(folder, kind)), **settings)
+
+
+def rarely(cases, slow):
+    """Return the names of *cases*; those in *slow*, which are like another one, run with the slow tests."""
+    assert {*slow} <= {*cases}
+    return [pytest.param(name, marks=pytest.mark.slow) if name in slow else name for name in cases]
+
+
 def scores(given, path):
     """Return the scores (queries, documents) of exact search; a document that is not found has 0."""
     plugin = system(given).retriever
@@ -88,7 +100,7 @@ IDENTITY = torch.nn.Identity()
 
 def pooled(place, *modules, pooling="mean", include_prompt=True, length=48, **settings):
     """Return a model with *modules* behind its pooling."""
-    first = [Transformer(str(body(place)), max_seq_length=length), of.Pooling(32, pooling, include_prompt=include_prompt)]
+    first = [transformer(place, max_seq_length=length), of.Pooling(32, pooling, include_prompt=include_prompt)]
     return library.SentenceTransformer(modules=[*first, *modules], device="cpu", **settings)
 
 
@@ -151,7 +163,15 @@ DENSE = {
 }
 
 
-@pytest.mark.parametrize("case", DENSE)
+LIKE = {
+    *(f"{mode} without the prompt" for mode in ("cls", "max", "mean_sqrt_len_tokens")),
+    *(f"cut to 12 and compared by {name}" for name in ("cosine", "dot", "manhattan")),
+    *(f"normalised, cut and compared by {name}" for name in ("cosine", "euclidean", "manhattan")),
+    *("two poolings", "normalised, compared by dot", "ReLU", "Sigmoid", "SiLU", "ELU", "Softplus", "Mish", "Hardtanh"),
+}
+
+
+@pytest.mark.parametrize("case", rarely(DENSE, LIKE))
 def test_dense_models(place, tmp_path, case):
     """Every pooling, similarity, width, layer, activation, prompt and length of a SentenceTransformer."""
     assert check(DENSE[case](place), tmp_path).startswith("dense(")
@@ -235,7 +255,7 @@ BY_THE_LIBRARY = {  # modules that `dense` does not have
 }
 
 
-@pytest.mark.parametrize("case", BY_THE_LIBRARY)
+@pytest.mark.parametrize("case", rarely(BY_THE_LIBRARY, {"a Router with a default", "a Router of poolings", "a CNN"}))
 def test_other_modules_are_computed_by_the_library(place, tmp_path, case):
     """Routers, with a default route or modules around them, layers behind a table, weighted layers and convolutions."""
     assert check(BY_THE_LIBRARY[case](place), tmp_path).startswith("sentence_transformer(")
@@ -291,7 +311,7 @@ def tokenizer_of(place):
     return library.SentenceTransformer(modules=[Transformer(str(body(place)))], device="cpu").tokenizer
 
 
-@pytest.mark.parametrize("case", STATIC)
+@pytest.mark.parametrize("case", rarely(STATIC, {"a table, euclidean", "a table, manhattan", "a cut table"}))
 def test_static_embeddings(place, tmp_path, case):
     """A StaticEmbedding, with Normalize or not."""
     settings = dict(STATIC[case])
@@ -346,7 +366,7 @@ def test_model2vec(place, tmp_path):
 
 def splade(place, strategy="max", activation="relu", **settings):
     """Return a SparseEncoder."""
-    modules = [Transformer(str(body(place, "sparse")), transformer_task="fill-mask"), SpladePooling(strategy, activation)]
+    modules = [transformer(place, "sparse", transformer_task="fill-mask"), SpladePooling(strategy, activation)]
     return library.SparseEncoder(modules=modules, device="cpu", **settings)
 
 
@@ -363,7 +383,7 @@ SPARSE = {
 }
 
 
-@pytest.mark.parametrize("case", SPARSE)
+@pytest.mark.parametrize("case", rarely(SPARSE, {"sum of relu", "max of log1p_relu", "prompts"}))
 def test_sparse_encoders(place, tmp_path, case):
     """Both poolings, both activations, the number of terms, cosine and prompts of a SparseEncoder."""
     strategy, activation, settings = SPARSE[case]
@@ -378,11 +398,11 @@ ROUTED = {
 }
 
 
-@pytest.mark.parametrize("strategy", ["max", "sum"])
+@pytest.mark.parametrize("strategy", ["max", pytest.param("sum", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("case", ROUTED)
 def test_sparse_routers(place, tmp_path, case, strategy):
     """A Router whose queries go through a table of weights, with the same settings."""
-    documents = [Transformer(str(body(place, "sparse")), transformer_task="fill-mask"), SpladePooling(strategy)]
+    documents = [transformer(place, "sparse", transformer_task="fill-mask"), SpladePooling(strategy)]
     tokenizer = documents[0].tokenizer
     weights = torch.linspace(0.1, 3, len(tokenizer))
     queries = [SparseStaticEmbedding(tokenizer, weight=weights)]
@@ -429,7 +449,7 @@ MULTI = {
 }
 
 
-@pytest.mark.parametrize("case", MULTI)
+@pytest.mark.parametrize("case", rarely(MULTI, {"two layers", "words of both"}))
 def test_multi_vector_encoders(place, tmp_path, case):
     """Layers, expansion, lengths, skipped tokens, prompts and both similarities of a MultiVectorEncoder."""
     assert check(MULTI[case](place), tmp_path, per_token=case == "the mean").startswith("late_interaction(")

@@ -2,6 +2,7 @@
 
 import re
 import shlex
+import shutil
 from importlib.util import find_spec
 
 import fruit
@@ -225,12 +226,13 @@ watch good
 import good.run
 leaderboard --results board --format latex
 """.strip().splitlines()
+SYSTEMS = ["-r", "bm25", "-r", "tuned = bm25(b=0.1)"]
 NEURAL = find_spec("torch") is not None
 
 
 @pytest.fixture(scope="module")
 def playground(tmp_path_factory):
-    """Make a folder with data, a run and results, and a store with results of two systems."""
+    """Make a folder with data, a run, and results of two systems there, which are in a store, too."""
     root = tmp_path_factory.mktemp("suggestions")
     fruit.write(root / "good", split="test")
     (root / "good.run").write_text("qa Q0 a3 1 2.0 t\n")
@@ -238,10 +240,24 @@ def playground(tmp_path_factory):
     (root / "good.qrels").write_text("qa 0 a3 1\n")
     with pytest.MonkeyPatch.context() as patch:
         enter(root, patch)
-        systems = ["-r", "bm25", "-r", "tuned = bm25(b=0.1)"]
-        assert code(["run", "good", *systems, "--results", "board"]) == 0
-        assert code(["run", "pydoc/test", *systems, "-m", "nDCG@10"]) == 0
+        assert code(["run", "good", *SYSTEMS, "--results", "board"]) == 0
     return root
+
+
+@pytest.fixture(scope="module")
+def playground_with_pydoc(playground, tmp_path_factory):
+    """Make another playground, whose store has results on pydoc/test, too: they cost time wherever results are read."""
+    root = shutil.copytree(playground, tmp_path_factory.mktemp("pydoc") / "root")
+    with pytest.MonkeyPatch.context() as patch:
+        enter(root, patch)
+        assert code(["run", "pydoc/test", *SYSTEMS, "-m", "nDCG@10"]) == 0
+    return root
+
+
+@pytest.fixture
+def place(typed, request, monkeypatch):
+    """Enter the playground for what is *typed*, a parameter of the test."""
+    enter(request.getfixturevalue("playground_with_pydoc" if "-d pydoc" in typed else "playground"), monkeypatch)
 
 
 def suggestion(error):
@@ -253,11 +269,11 @@ def suggestion(error):
 
 
 @pytest.mark.parametrize("typed", TYPED)
-def test_the_suggestion_works_when_it_is_typed(playground, monkeypatch, capsys, typed):
+@pytest.mark.usefixtures("place")
+def test_the_suggestion_works_when_it_is_typed(capsys, typed):
     """The mistake is refused in one line, which ends in a command; the command ends with 0."""
     if "lexmae" in typed.lower() and not NEURAL:
         pytest.skip("models are in the extra neural")
-    enter(playground, monkeypatch)
     exit_code, _, error = run(capsys, *shlex.split(typed))
 
     assert exit_code in (2, 3)
@@ -288,9 +304,9 @@ def test_there_are_200_mistakes():
         ("rm bm25 --dry-run", "store remove bm25 --dry-run"),
     ],
 )
-def test_a_suggestion_means_the_same(playground, monkeypatch, capsys, typed, meant):
+@pytest.mark.usefixtures("place")
+def test_a_suggestion_means_the_same(capsys, typed, meant):
     """What is suggested does what was meant, not only something that runs."""
-    enter(playground, monkeypatch)
     assert suggestion(run(capsys, *shlex.split(typed))[2]) == shlex.split(meant)
 
 

@@ -84,6 +84,11 @@ def _own() -> list[str]:
 
 def _of_packages() -> dict[str, EntryPoint]:
     """Return the commands of other packages, their entry points in `lexbench.commands`. Those of lexbench come first."""
+    return _entries(tuple(sys.path))
+
+
+@cache  # every installed package has a file of entry points; they are read again if the path has changed
+def _entries(_path: tuple[str, ...]) -> dict[str, EntryPoint]:
     return {entry.name: entry for entry in entry_points(group="lexbench.commands") if entry.name not in _own()}
 
 

@@ -160,7 +160,11 @@ def default(name):
     return case_of(name, {})
 
 
-@pytest.fixture(scope="module", params=registry.names("encoders"))
+SLOW = {"sentence_transformer"}  # importing the library takes ten seconds; `test_stated_models` runs it, too
+PARAMS = [pytest.param(name, marks=[pytest.mark.slow] * (name in SLOW)) for name in registry.names("encoders")]
+
+
+@pytest.fixture(scope="module", params=PARAMS)
 def encoder_case(request, tmp_path_factory):
     """Write the files of one encoder and return its case."""
     name = request.param

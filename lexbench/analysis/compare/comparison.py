@@ -35,6 +35,7 @@ from lexbench.contracts import find_contract
 from lexbench.datasets.dataset import open_dataset
 from lexbench.datasets.location import find_dataset, typed_place
 from lexbench.errors import CannotStart, CommandError, listed
+from lexbench.measures import parse as parse_measure
 from lexbench.measures import with_threshold
 from lexbench.results import Result, Results
 from lexbench.runner.list_faults import list_notes
@@ -42,6 +43,7 @@ from lexbench.runner.soundness import check
 from lexbench.storage.code import CODE
 from lexbench.storage.store import Store
 from lexbench.suites import HEADLINE, suite, suite_names
+from lexbench.trec.qrels import Qrels
 
 _FEWEST = 2  # systems in a comparison
 _SHOWN = ("bound", "run", "documents", "short lists")  # kinds of notes about one result
@@ -106,8 +108,9 @@ def compared(  # noqa: PLR0913 - the settings of a comparison
     places = {**known, **{contract.id: (contract, source) for contract, source in typed.values()}}
     reader = StoreReader(store, places, {runs.judged.dataset: runs.data} if runs else {})
     found = newest(chosen, {name: [by_dataset[name] for by_dataset in asked] for name in shared})
+    judged: dict[str, Qrels | None] = {}  # those of a dataset are read once
     for result in found:
-        check(result)
+        check(result, judged=judged)
     notes = [*_left_out(chosen, found)] if not datasets else []
     answer = compare_results(found, asked, reader, margin=margin, queries=queries, side=side, slices=slices, notes=notes)
     checked = check_claims(claims, runs, found, reader.run) if runs else Claims()
@@ -239,7 +242,7 @@ def measure_of(dataset: str, measure: str | None) -> str:
     every_suite = map(suite, suite_names())
     headline = measure or next((one.headline for one in every_suite if dataset in one.datasets), HEADLINE)
     contract = find_contract(dataset)
-    return with_threshold(headline, contract) if contract else headline
+    return with_threshold(headline, contract) if contract else str(parse_measure(headline))
 
 
 def _on_dataset(
