@@ -62,7 +62,7 @@ test: .venv/.dev lint  ## lint, then run the tests, a file a process
 lint: .venv/.dev  ## ruff, mypy --strict, and whether the leaderboard is fresh
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/mypy
+	$(BIN)/mypy --num-workers auto
 	$(BIN)/lexbench leaderboard --check
 
 format: .venv/.dev  ## let ruff rewrite the code

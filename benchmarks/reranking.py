@@ -47,7 +47,7 @@ def write_model(folder: Path) -> None:
     no_progress_bars()
     torch.manual_seed(2026)
     sizes = {"num_hidden_layers": 6, "hidden_size": 384, "num_attention_heads": 12, "intermediate_size": 1536}
-    config = transformers.BertConfig(**{"num_labels": 1, "initializer_range": 0.1, **sizes})  # type: ignore[arg-type] # as they take
+    config = transformers.BertConfig(**{"num_labels": 1, "initializer_range": 0.1, **sizes})
     transformers.BertForSequenceClassification(config).save_pretrained(folder)
     transformers.BertTokenizer(vocab={token: i for i, token in enumerate(vocabulary())}).save_pretrained(folder)
 

@@ -296,8 +296,8 @@ def load_model(folder: Path, auto_class: Any, **settings: Any) -> tuple[Any, lis
     """
     from transformers.utils import logging as transformers_logging
 
-    transformers_logging.set_verbosity_error()  # type: ignore[no-untyped-call] # missing parameters are returned instead
-    transformers_logging.disable_progress_bar()  # type: ignore[no-untyped-call]
+    transformers_logging.set_verbosity_error()  # missing parameters are returned instead
+    transformers_logging.disable_progress_bar()
     check_sizes(optional_json(folder / CONFIG), tensor_names(sorted(folder.glob("model*.safetensors"))), folder)
     try:
         model, loading = auto_class.from_pretrained(

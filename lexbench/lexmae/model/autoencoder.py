@@ -40,8 +40,8 @@ class Decoder(nn.Module):
     def __init__(self, config: Any, layers: int) -> None:
         super().__init__()
         shape = _bert(config)
-        self.layers = nn.ModuleList([BertLayer(shape, index) for index in range(layers)])  # type: ignore[no-untyped-call]
-        self.transform = BertPredictionHeadTransform(shape)  # type: ignore[no-untyped-call]
+        self.layers = nn.ModuleList([BertLayer(shape, index) for index in range(layers)])
+        self.transform = BertPredictionHeadTransform(shape)
         self.bias = nn.Parameter(torch.zeros(shape.vocab_size))
         _initialise(self, shape.initializer_range)
 

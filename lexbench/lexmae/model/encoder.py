@@ -142,7 +142,7 @@ def load_encoder(folder: Path) -> tuple[LexiconEncoder, Any]:
 
 def save(encoder: LexiconEncoder, tokenizer: Any, folder: Path) -> None:
     """Write *encoder* and its tokenizer into the existing *folder*."""
-    transformers_logging.disable_progress_bar()  # type: ignore[no-untyped-call]
+    transformers_logging.disable_progress_bar()
     encoder.language_model.save_pretrained(folder)
     tokenizer.save_pretrained(folder)
     added_terms.write(AddedTerms(encoder.exact_terms, encoder.text_head), folder)

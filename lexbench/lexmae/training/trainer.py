@@ -118,7 +118,7 @@ def fit(
     logged. *score* returns measures of a model, the deciding one first; with it, *model* ends with the weights of the best step
     (ties: the earlier step). Raises LexbenchError if the loss is not finite.
     """
-    transformers_logging.set_verbosity_error()  # type: ignore[no-untyped-call]
+    transformers_logging.set_verbosity_error()
     prepare(model, settings.fitting, settings.hardware)
     trainer = LexMAETrainer(model=model, args=settings.arguments(), train_dataset=draws, data_collator=collate)
     trainer.score, trainer.settings = score, settings
@@ -154,11 +154,12 @@ def prepare(model: Learner, fitting: Fitting, hardware: Hardware) -> None:
     model.pieces = hardware.accumulate
 
 
-class LexMAETrainer(Trainer):
+class LexMAETrainer(Trainer):  # type: ignore[misc] # transformers has types, which take minutes to read
     """The Trainer with another order, learning rates per parameter, parts of the loss, own checkpoint files and selection."""
 
     score: Score | None = None
     settings: Fit
+    control: TrainerControl
 
     def __init__(self, **arguments: Any) -> None:
         super().__init__(**arguments)
@@ -255,7 +256,7 @@ class LexMAETrainer(Trainer):
         return model
 
 
-class ProgressCallback(TrainerCallback):
+class ProgressCallback(TrainerCallback):  # type: ignore[misc] # likewise
     """Reports steps, losses and scores, requests selections, and marks complete checkpoints."""
 
     def __init__(self, settings: Fit, progress: Progress, *, select: bool) -> None:
