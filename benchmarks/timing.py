@@ -216,6 +216,7 @@ def main() -> None:
         if given.plain:
             ratios = print_plain(given.system, given, store)
             print(f"median ratio {np.median(ratios):.3f}; it should be from 0.9 to 1.1")
+            write({"ratios": ratios}, given.json)
             return
         slower = f"slower({given.system}, by={given.by})"
         rounds = [[timed(system, given, store) for system in (given.system, given.system, slower)] for _ in range(given.rounds)]
@@ -238,8 +239,13 @@ def main() -> None:
     print_comparison("the same again", same, pooled)
     print_comparison(f"slower by {given.by:.0%}", slowed, pooled)
     facts["together"] = {"floor": pooled, "same": same._asdict(), "slower": slowed._asdict()}
-    if given.json:
-        given.json.write_text(json.dumps(facts, indent=1) + "\n")
+    write(facts, given.json)
+
+
+def write(facts: dict[str, Any], place: Path | None) -> None:
+    """Write *facts* as JSON, if there is a place for them."""
+    if place:
+        place.write_text(json.dumps(facts, indent=1) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

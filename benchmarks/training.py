@@ -91,6 +91,8 @@ def autoencoder(options: argparse.Namespace, bottleneck: str) -> tuple[Any, Call
 
 def stage(options: argparse.Namespace) -> tuple[Any, Callable[[Any], Any]]:
     """Return the step of a stage of fine-tuning."""
+    import torch
+
     from lexbench.lexmae.model.encoder import LexiconEncoder
     from lexbench.lexmae.recipe.settings import Stage
     from lexbench.lexmae.training.finetune import FineTuner
@@ -103,7 +105,9 @@ def stage(options: argparse.Namespace) -> tuple[Any, Callable[[Any], Any]]:
         texts = {"ids": batch["encoder_ids"], "real": batch["real"], "pools": batch["pools"]}
         queries = {name: tensor[:: DOCUMENTS + 1][: options.batch // (DOCUMENTS + 1)] for name, tensor in texts.items()}
         documents = {name: tensor[: len(queries["ids"]) * DOCUMENTS] for name, tensor in texts.items()}
-        return built(queries, documents, 0)["loss"]
+        numbered = (("queries", queries), ("documents", documents))
+        keys = {name: torch.arange(len(texts["ids"]), device=options.device) for name, texts in numbered}
+        return built(queries, documents, 0, keys)["loss"]
 
     return built, loss
 
