@@ -81,10 +81,11 @@ CLEARING = ("lexbench.lexmae.training.resuming", "clear", 1)
 @pytest.mark.parametrize(
     ("command", "kills", "resumed"),
     [
-        (PRETRAIN, [BEFORE, HALF, BETWEEN, PUBLISHING, CLEARING], 12),
+        (PRETRAIN, [HALF, PUBLISHING], 12),
+        pytest.param(PRETRAIN, [BEFORE, HALF, BETWEEN, PUBLISHING, CLEARING], 12, marks=pytest.mark.slow),
         pytest.param(STAGE, [SELECTING, SELECTED, UNMARKED, SELECTED, PUBLISHING, CLEARING], 12, marks=pytest.mark.slow),
     ],
-    ids=["pretrain", "finetune"],
+    ids=["pretrain", "pretrain, all moments", "finetune"],
 )
 def test_kills_change_nothing(place, command, kills, resumed):
     """After kill -9 at any moment the resumed training has the log and the weights of an uninterrupted one, byte for byte.
@@ -95,15 +96,15 @@ def test_kills_change_nothing(place, command, kills, resumed):
     process = Process(place, code, [*command, "--output", f"whole {name}"])
     assert process.code() == 0, process.said
     if name == "stage1":
-        shutil.copytree(place / "whole stage1" / "negatives", place / "killed stage1" / "negatives")
-    command = [*command, "--output", f"killed {name}"]
+        shutil.copytree(place / "whole stage1" / "negatives", place / f"killed stage1 {len(kills)}" / "negatives")
+    command = [*command, "--output", f"killed {name} {len(kills)}"]
     for kill in kills:
         process = Process(place, killed_at, *kill, command)
         assert process.code() == KILLED, f"{kill}: {process.said}"
     process = Process(place, code, command)
     assert process.code() == 0, process.said
 
-    whole, killed = place / f"whole {name}" / name, place / f"killed {name}" / name
+    whole, killed = place / f"whole {name}" / name, place / f"killed {name} {len(kills)}" / name
     assert (killed / "losses.jsonl").read_bytes() == (whole / "losses.jsonl").read_bytes()
     assert [line["step"] for line in losses(whole)] == [2, 4, 6, 8, 10, 12]
     weights = [path.name for path in whole.glob("*.safetensors")]
@@ -132,7 +133,11 @@ def test_ctrl_c(place):
     assert facts["resumed"] == reached == 4
 
 
-@pytest.mark.parametrize(("command", "file"), [(ALONE, "corpus.jsonl"), (STAGE, "qrels/train.tsv")])
+@pytest.mark.parametrize(
+    ("command", "file"),
+    [(ALONE, "corpus.jsonl"), pytest.param(STAGE, "qrels/train.tsv", marks=pytest.mark.slow)],
+    ids=["texts", "judgements"],
+)
 def test_a_training_does_not_go_on_with_other_data(tmp_path, command, file):
     """If texts or judgements change after a kill, the training is refused in one line; with the old ones it goes on."""
     write(tmp_path)
@@ -254,7 +259,7 @@ def one_killed(rank, kill, command):
     return killed_at(*kill, command) if os.environ["RANK"] == rank else code(command)
 
 
-@pytest.mark.parametrize("rank", ["0", "1"])
+@pytest.mark.parametrize("rank", ["0", pytest.param("1", marks=pytest.mark.slow)])
 def test_a_process_that_is_left_alone_says_so(place, rank):
     """If one of two processes is killed, the other ends with one line; the same command resumes."""
     command = [*PRETRAIN, "--output", f"without {rank}"]
