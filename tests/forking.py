@@ -29,19 +29,23 @@ answer or os.kill(os.getpid(), 9)  # as its process was
 sys.exit(answer[0])
 """
 
-PRELOADED = (
-    *(
-        "analysis.audit",
-        "analysis.compare",
-        "analysis.gate",
-        "api",
-        "collecting.collect",
-        "devices",
-        "models.local_model",
-        "probing",
-    ),
-    *("report.leaderboard", "retrievers._bm25_index", "retrievers._bm25_search", "runner.jobs", "timing.measuring"),
-)
+PRELOADED = [
+    "analysis.audit",
+    "analysis.compare",
+    "analysis.gate",
+    "api",
+    "collecting.collect",
+    "devices",
+    "models.local_model",
+]
+PRELOADED += [
+    "probing",
+    "report.leaderboard",
+    "retrievers._bm25_index",
+    "retrievers._bm25_search",
+    "runner.jobs",
+    "timing.measuring",
+]
 LIBRARIES = ("scipy.stats", "pandas", "matplotlib.pyplot", "IPython.core.interactiveshell", "nbformat", "pytest", "torch")
 
 

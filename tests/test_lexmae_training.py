@@ -401,6 +401,11 @@ def test_damaged_weights_of_a_selection_are_one_line(tmp_path, damaged):
     (tmp_path / "best.safetensors").write_bytes(damaged)
     with pytest.raises(CannotStart, match=rf"best\.safetensors is damaged .*; remove {tmp_path} to begin again"):
         resuming.keep_if_best(tmp_path, Point(), {"step": 2, "RR@10": 0.5})
+    with pytest.raises(CannotStart, match=r"best\.safetensors is damaged"):
+        resuming.load_best(tmp_path, Point())
+    (tmp_path / "scores.json").write_bytes(damaged)
+    with pytest.raises(CannotStart, match=rf"scores\.json is damaged; remove {tmp_path} to begin again"):
+        resuming.selections(tmp_path)
 
 
 def test_a_selection_is_shown_beside_the_published_value(tmp_path):

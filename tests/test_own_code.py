@@ -16,6 +16,7 @@ from tiny import answer, ended, enter, write_files
 
 import lexbench
 from lexbench.arrays.vectors import converted
+from lexbench.artifacts.turns import RemoteReranker
 from lexbench.engines.kernels.checks import as_hits, as_scores
 from lexbench.errors import CannotStart, LexbenchError
 from lexbench.outside.foreign import ForeignSearcher
@@ -744,6 +745,13 @@ def test_what_a_reranker_returns_is_a_score_per_pair_or_refused(found, said):
     with pytest.raises(LexbenchError) as error:
         as_scores(found, "Theirs", (2,))
     assert str(error.value) == f"Theirs.score returned {said}; return a finite number for each document: float32 (2,)"
+
+
+def test_a_reranker_on_workers_is_named_like_one_in_this_process():
+    """What a worker returns comes unchanged, and the line names the user's class."""
+    turns = SimpleNamespace(score=lambda *_: None)
+    with pytest.raises(LexbenchError, match=r"SimpleNamespace\.score returned NoneType; return a finite number"):
+        RemoteReranker(SimpleNamespace(), 0, turns).score(["q"], ["d"])
 
 
 @pytest.mark.parametrize("form", [list, tuple, np.float64, FORMS["tensor"], FORMS["bfloat16"]])

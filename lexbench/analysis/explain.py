@@ -24,6 +24,7 @@ from lexbench.display.answer import Answer
 from lexbench.display.progress import Progress
 from lexbench.display.table import DIGITS, Table
 from lexbench.encodings.shards import read_rows
+from lexbench.engines.kernels.checks import as_hits, as_scores
 from lexbench.errors import CannotStart, CommandError, UnknownName, shortened
 from lexbench.plugins import Searcher, has
 from lexbench.retrievers.encoded import Encoded
@@ -199,7 +200,7 @@ def _scored(
     """Return positions (n,) and scores of *documents*, or of the best *k* of a search. Raises CannotStart for an unknown id."""
     retriever: Any = explained.retriever
     if not documents:
-        hits = made.searcher.search(encoded, k)
+        hits = as_hits(made.searcher.search(encoded, k), type(made.searcher).__name__, 1)
         filled = hits.docs[0] >= 0
         return hits.docs[0][filled], hits.scores[0][filled]
     positions = lookup(made.corpus.doc_ids, encode(documents))
@@ -207,7 +208,8 @@ def _scored(
         doc_id, corpus = documents[missing[0]], made.data.dataset.contract.corpus
         raise CannotStart(f"no document {doc_id!r} in {corpus}; --document takes ids as they are in its files and in runs")
     docs = np.unique(positions).astype(np.int32)
-    scores = made.graph.open(Scorer(made.data.corpus, retriever)).score(encoded, docs[None])[0]
+    scorer = made.graph.open(Scorer(made.data.corpus, retriever))
+    scores = as_scores(scorer.score(encoded, docs[None]), type(scorer).__name__, (1, len(docs)))[0]
     order = np.argsort(-scores, kind="stable")
     return docs[order], scores[order]
 

@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from lexbench.engines.kernels.checks import as_scores
 from lexbench.plugins import Engine, Executor, Reranker, Retriever, Worker
 from lexbench.registry import replace_plugins
 from lexbench.storage.stopwatch import Stopwatch
@@ -53,13 +54,13 @@ class Turns:
         for worker in workers:
             self._free.put(worker)
 
-    def score(self, number: int, queries: Sequence[str], documents: Sequence[Document]) -> NDArray[np.float32]:
-        """Let a free worker score pairs by its reranker *number*; another block can be searched meanwhile."""
+    def score(self, number: int, queries: Sequence[str], documents: Sequence[Document]) -> Any:
+        """Return what reranker *number* of a free worker returns for pairs; another block can be searched meanwhile."""
         self._lock.release()
         try:
             worker = self._free.get()
             try:
-                return np.asarray(worker.call("score", number, queries, documents), np.float32)
+                return worker.call("score", number, queries, documents)
             finally:
                 self._free.put(worker)
         finally:
@@ -103,8 +104,9 @@ class RemoteReranker(Reranker):
     turns: Turns = field(compare=False)
 
     def score(self, queries: Sequence[str], documents: Sequence[Document]) -> NDArray[np.float32]:
-        """Return the scores of a worker."""
-        return self.turns.score(self.number, queries, documents)
+        """Return the scores of a worker. Raises LexbenchError, naming the reranker, for what are no scores."""
+        found = self.turns.score(self.number, queries, documents)
+        return as_scores(found, type(self.reranker).__name__, (len(documents),))
 
     def identity(self) -> Mapping[str, Any]:
         """Return the identity of the reranker."""

@@ -75,7 +75,8 @@ class TrainingFacts(Strict, frozen=True):
     scores: tuple[CardScore, ...] = ()
     limits: tuple[str, ...] = ()  # sentences
     language: str = ""  # as the hub writes it: en
-    hub_names: dict[str, str] = msgspec.field(default_factory=dict)  # on the hub, of models that the recipe names as folders
+    # The model on the hub that a folder in the recipe is, or was made from.
+    hub_names: dict[str, str] = msgspec.field(default_factory=dict)
 
 
 class TrainingRecord(Strict, frozen=True):

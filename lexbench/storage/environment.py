@@ -46,9 +46,7 @@ def versions(packages: Iterable[str] = ()) -> dict[str, str]:
 
     *packages* are what plug-ins need: modules (`faiss`) or distributions (`faiss-cpu`). Missing ones are left out.
     """
-    # Most distributions are called like their module, which is seen without reading all of them.
-    names = (name for package in packages for name in ([package] if _distribution(package) else _by_module().get(package, [])))
-    needed = (found for name in names if (found := _distribution(name)))
+    needed = (found for package in packages for name in _by_module().get(package, [package]) if (found := _distribution(name)))
     return {name: found[1] for name in _ALWAYS if (found := _distribution(name))} | dict(needed)
 
 

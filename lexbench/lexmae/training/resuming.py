@@ -100,7 +100,10 @@ def clear(folder: Path) -> None:
 def selections(folder: Path) -> list[dict[str, float]]:
     """Return the scores of all selections so far."""
     path = folder / _SCORES
-    return list(json.loads(path.read_bytes())) if path.exists() else []
+    try:
+        return list(json.loads(path.read_bytes())) if path.exists() else []
+    except ValueError:
+        raise CannotStart(f"{path} is damaged; remove {folder} to begin again") from None
 
 
 def keep_if_best(folder: Path, model: nn.Module, scores: Scores) -> None:
@@ -130,9 +133,9 @@ def best(folder: Path) -> dict[str, float] | None:
 
 def load_best(folder: Path, model: nn.Module) -> dict[str, float]:
     """Load the best weights so far into *model*, and return their scores."""
-    read_weights(model, folder / _BEST)
-    scores = best(folder)
+    scores = best(folder)  # it refuses damaged weights
     assert scores is not None
+    read_weights(model, folder / _BEST)
     return scores
 
 

@@ -154,7 +154,7 @@ def prepare(model: Learner, fitting: Fitting, hardware: Hardware) -> None:
     model.pieces = hardware.accumulate
 
 
-class LexMAETrainer(Trainer):  # type: ignore[misc] # transformers has types, which take minutes to read
+class LexMAETrainer(Trainer):  # type: ignore[misc] # mypy does not read transformers, see pyproject.toml
     """The Trainer with another order, learning rates per parameter, parts of the loss, own checkpoint files and selection."""
 
     score: Score | None = None
