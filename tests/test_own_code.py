@@ -1,5 +1,6 @@
 """Foreign code given to `lexbench.run`: encoders and search systems as objects, functions, programs and servers."""
 
+import gc
 import json
 import os
 import sys
@@ -640,16 +641,19 @@ DATA = {
     "queries": {query.query_id: query.text for query in QUERIES[:2]},
     "qrels": {query: {docs[0][0]: 1} for query, docs in FOUND.items() if docs},
 }
-SETTINGS = TimingSettings(seconds=0.1, threads=1, processes=2)
+SETTINGS = TimingSettings(seconds=0.01, threads=1, processes=2)
 
 
 def test_objects_are_timed_in_this_process(tmp_path):
     """Encoders and search systems are timed in one process, are flagged and not ranked, and leave the process as it was."""
     before = os.sched_getaffinity(0)
+    gc.freeze()  # as servers and notebooks do after their imports
     found = lexbench.run(DATA, {"encoder": counts, "search": Indexed()}, store=tmp_path, time=SETTINGS)
 
     assert not found.failures
     assert os.sched_getaffinity(0) == before
+    assert gc.isenabled()
+    assert gc.get_freeze_count(), "objects that the user froze are collected again"
     encoder, search = found
     for single, offline in (encoder.timings, search.timings):
         assert "in process" in single.flags
