@@ -62,6 +62,7 @@ def test_a_change_of_any_loop_makes_a_new_cache(two):
     assert len([*folder.glob("compiled*/*")]) == 2
 
 
+@pytest.mark.slow
 def test_a_damaged_file_is_compiled_again(two):
     """A file that was cut off is written again."""
     folder, *_ = two

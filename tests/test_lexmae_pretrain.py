@@ -1,6 +1,7 @@
 """Pretraining a tiny model: the effect of the bottleneck, and options without effect."""
 
 import json
+from functools import cache
 
 import pytest
 
@@ -12,8 +13,6 @@ from topics import TOPICS, losses, train, words, write
 
 from lexbench.cli import code
 
-BOTTLENECKS = ("softmax", "saturated", "none")
-
 
 @pytest.fixture(scope="module")
 def place(tmp_path_factory):
@@ -23,21 +22,25 @@ def place(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def pretrained(place):
-    """Pretrain with each bottleneck; return the folders by its name."""
-    steps = ("--set", "pretrain.steps=100")
-    for name in BOTTLENECKS:
-        train(place, "pretrain", "tiny.toml", *steps, "--set", f"pretrain.bottleneck={name}", "--output", name)
-    return {name: place / name / "pretrained" for name in BOTTLENECKS}
+    """Return a function that pretrains with a bottleneck, once, and returns the folder."""
+
+    @cache
+    def pretrained(bottleneck):
+        settings = ("--set", "pretrain.steps=100", "--set", f"pretrain.bottleneck={bottleneck}", "--output", bottleneck)
+        train(place, "pretrain", "tiny.toml", *settings)
+        return place / bottleneck / "pretrained"
+
+    return pretrained
 
 
-@pytest.mark.parametrize("bottleneck", ["softmax", "saturated"])
+@pytest.mark.parametrize("bottleneck", ["softmax", pytest.param("saturated", marks=pytest.mark.slow)])
 def test_the_decoder_reads_the_bottleneck(pretrained, bottleneck):
     """A decoder that sees a tenth of a text ends lower if it is told the text's words than if it is told nothing.
 
     The encoder, which is told nothing either way, does not, and all begin at the same loss.
     """
-    first, *_, last = losses(pretrained[bottleneck])
-    without = losses(pretrained["none"])
+    first, *_, last = losses(pretrained(bottleneck))
+    without = losses(pretrained("none"))
 
     assert last["encoder_loss"] < 0.6 * first["encoder_loss"]
     assert first["decoder_loss"] == pytest.approx(without[0]["decoder_loss"], rel=0.01)
@@ -47,6 +50,7 @@ def test_the_decoder_reads_the_bottleneck(pretrained, bottleneck):
 
 def test_the_next_command_repeats_the_options(place, pretrained, monkeypatch, capsys):
     """The next command repeats the options, so that it continues from this model."""
+    pretrained("none")
     tiny.enter(place, monkeypatch)
     command = ["train", "pretrain", "tiny.toml", "--set", "pretrain.bottleneck=none", "--output", "none"]
     following = tiny.ended(capsys, 0, *command, "--set", "pretrain.steps=100").out.splitlines()[-1]
@@ -59,8 +63,8 @@ def test_the_next_command_repeats_the_options(place, pretrained, monkeypatch, ca
 
 def test_the_decoder_is_a_separate_file(pretrained):
     """The decoder is a separate file with its own weights only."""
-    decoder = safetensors.torch.load_file(pretrained["softmax"] / "decoder.safetensors")
-    model = safetensors.torch.load_file(pretrained["softmax"] / "model.safetensors")
+    decoder = safetensors.torch.load_file(pretrained("softmax") / "decoder.safetensors")
+    model = safetensors.torch.load_file(pretrained("softmax") / "model.safetensors")
 
     assert {name.split(".")[0] for name in decoder} == {"decoder"}
     assert decoder["decoder.bias"].shape == (113,)
@@ -68,7 +72,7 @@ def test_the_decoder_is_a_separate_file(pretrained):
 
 
 def test_zero_shot(pretrained, place, monkeypatch, capsys):
-    """The folder pretrained with the saturated bottleneck is a retriever by itself.
+    """A pretrained folder is a retriever by itself.
 
     For two words of a topic it finds all texts about it, and BM25 only those that have one of the two.
     """
@@ -78,7 +82,7 @@ def test_zero_shot(pretrained, place, monkeypatch, capsys):
     queries = {f"q{topic}": " ".join(words(topic)[:2]) for topic in range(TOPICS)}
     judged = [(f"q{topic}", f"d{topic}.{document}", 1) for topic in range(TOPICS) for document in range(10)]
     tiny.write(place / "themes", texts, queries, judged, "train")
-    model = f'sparse_mlm(model="{pretrained["saturated"]}", dense_ok=True)@impact'
+    model = f'sparse_mlm(model="{pretrained("softmax")}", dense_ok=True)@impact'
     found = tiny.answer(capsys, "run", "dataset", "themes", "-r", "bm25", "-r", model, "-m", "R@100", "-m", "nDCG@10", "--json")
     bm25, ours = (each["means"] for each in found["results"])
 

@@ -245,7 +245,7 @@ def survived(server, tmp_path, delay, moment, index):
     assert same >= (1 if index == "exact" else 0.98)
 
 
-@pytest.mark.parametrize("moment", ["load", "build", "search"])
+@pytest.mark.parametrize("moment", ["load", *(pytest.param(one, marks=pytest.mark.slow) for one in ("build", "search"))])
 def test_a_server_that_is_killed_and_comes_back_changes_no_answer(mortal, tmp_path, moment):
     """SIGKILL while loading, indexing or searching: the work goes on, and lists and scores are right."""
     survived(mortal, tmp_path, 0.02, moment, "hnsw" if moment == "build" else "exact")
@@ -268,6 +268,7 @@ def test_a_server_that_stays_away_is_one_line(mortal, tmp_path, monkeypatch):
     assert np.array_equal(hits.docs, flat(tmp_path / "flat").docs)
 
 
+@pytest.mark.slow  # it fills a disk
 def test_a_full_disk_is_one_line(tmp_path):
     """On a small disk the load ends with what to do. With more room the same command continues."""
     big = np.random.default_rng(1).normal(size=(4000, 1000)).astype(np.float32)
@@ -280,7 +281,7 @@ def test_a_full_disk_is_one_line(tmp_path):
     assert hits.docs[:, 0].tolist() == [0, 1, 2, 3, 4]
 
 
-@pytest.mark.parametrize("cut", [3000, 200_000])
+@pytest.mark.parametrize("cut", [3000, pytest.param(200_000, marks=pytest.mark.slow)])
 def test_a_network_that_is_cut_and_slow_changes_no_answer(mortal, tmp_path, cut):
     """A proxy delays all bytes and cuts each of the first three connections after some bytes. The work goes on."""
     with postgres.proxy(mortal.port, cut=cut, times=3, delay=0.001) as port:
