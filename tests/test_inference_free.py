@@ -9,6 +9,7 @@ import idf_table
 import numpy as np
 import pytest
 import torch
+from safetensors.numpy import save_file
 
 from lexbench import registry
 from lexbench.datasets.location import find_folder
@@ -154,6 +155,17 @@ def test_a_wrong_table_is_refused(bert, tmp_path, content, message):
     with pytest.raises(InvalidFile) as error:
         encoder(bert, query_weights=str(tmp_path / "table.json")).encode_query(["query"])
     assert message in str(error.value)
+
+
+def test_a_table_of_another_tokenizer_is_refused(bert, tmp_path):
+    """A table of fewer tokens than the tokenizer has would lack the weights of the last ones."""
+    table = tmp_path / "table.safetensors"
+    tokens = len(checkpoints.VOCABULARY)
+    save_file({"weight": np.ones(tokens - 1, np.float32)}, table)
+    with pytest.raises(InvalidFile, match=rf"table.safetensors: weights of {tokens - 1} tokens, and .* has {tokens}; give the"):
+        encoder(bert, query_weights=str(table)).encode_query(["query"])
+    save_file({"weight": np.ones(tokens, np.float32)}, table)
+    assert encoder(bert, query_weights=str(table)).encode_query(["query"]).data.tolist() == [1.0]
 
 
 def test_the_tool_weighs_tokens_by_their_documents(bert, tmp_path, bread):

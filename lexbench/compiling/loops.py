@@ -25,9 +25,10 @@ from lexbench import compiling
 
 # Relative to the package; a test compares them with the files that import `njit` from here.
 SOURCES = (
-    "compiling/loops.py", "engines/kernels/dense.py", "engines/kernels/impact_index.py", "engines/kernels/impact_search.py",
-    "engines/kernels/llvm.py", "models/int8.py", "retrievers/_bm25_index.py", "retrievers/_bm25_search.py",
-    "retrievers/_bm25_terms.py", "arrays/selection.py", "tokenization/compiled.py", "trec/_compiled.py",
+    "compiling/loops.py", "encoders/_looked_up.py", "engines/kernels/dense.py", "engines/kernels/impact_index.py",
+    "engines/kernels/impact_search.py", "engines/kernels/llvm.py", "models/int8.py", "retrievers/_bm25_index.py",
+    "retrievers/_bm25_search.py", "retrievers/_bm25_terms.py", "arrays/selection.py", "tokenization/compiled.py",
+    "trec/_compiled.py",
 )  # fmt: skip
 _DIGITS = 16  # hexadecimal digits of a digest in a name
 _OTHERS_WRITE = 0o022  # of a file's mode

@@ -11,6 +11,7 @@ with its own weight times the factor. The weights of a term are added up.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import accumulate, chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -19,7 +20,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from lexbench.arrays.vectors import canonical, ranges
+from lexbench.arrays.vectors import canonical
+from lexbench.encoders._looked_up import looked_up
 from lexbench.encoders.sparse_mlm import SparseMLM
 from lexbench.errors import CommandError, InvalidFile, MissingData
 from lexbench.models.architectures import masked_lm_files
@@ -76,28 +78,23 @@ class InferenceFree(SparseMLM):
 
     def notes(self) -> list[str]:
         """Return the notes of `Transformer`, and one that no model runs for queries."""
-        known, expansions = int(np.count_nonzero(self._lookup[1])), self._expansions
-        looked_up = f"queries are looked up in a table of {known:,} weighted tokens; no model runs for them"
-        if expansions is not None:
-            looked_up += f"; {np.count_nonzero(np.diff(expansions.indptr) > 1):,} tokens add other terms"
+        known, adding = np.count_nonzero(self._lookup[1]), np.count_nonzero(np.diff(self._expansions.indptr) > 1)
+        found = f"queries are looked up in a table of {known:,} weighted tokens; no model runs for them"
+        if self._expansions_file():
+            found += f"; {adding:,} tokens add other terms"
         unused = "; so they have no terms of the text head" if self.query_text_terms else ""
-        return [*super().notes(), looked_up + unused]
+        return [*super().notes(), found + unused]
 
     def encode_query(self, texts: Sequence[str]) -> sparse.csr_array:
         """Return the vectors (texts, terms) of queries: the weight of each of their tokens, once. No text term has a weight."""
         tokenizer, weights, width = self._lookup
         prompted = [self.asked_prompt + text for text in texts]
-        encodings = tokenizer.encode_batch_fast(prompted, add_special_tokens=False)
-        rows = [np.unique(np.array(encoding.ids, np.int32)) for encoding in encodings]
-        kept = [ids[weights[ids] > 0] for ids in rows]
-        queries = np.repeat(np.arange(len(kept)), [len(ids) for ids in kept])
-        terms = np.concatenate([*kept, np.zeros(0, np.int64)])
-        values = weights[terms]
-        if self._expansions is not None:
-            queries, terms, values = _with_added(self._expansions, queries, terms, values)
-        offsets = np.concatenate([[0], np.cumsum(np.bincount(queries, minlength=len(kept)))]).astype(np.int32)
-        vectors = sparse.csr_array((values, terms.astype(np.int32), offsets), shape=(len(kept), width))
-        return self._finished(vectors, self.query_terms)
+        tokens = [encoding.ids for encoding in tokenizer.encode_batch_fast(prompted, add_special_tokens=False)]
+        ids = np.fromiter(chain.from_iterable(tokens), np.int64)
+        ends = np.fromiter(accumulate(map(len, tokens)), np.int64, len(tokens))
+        added = self._expansions
+        parts = looked_up(ids, ends, weights, added.indptr, added.indices, added.data)
+        return self._finished(sparse.csr_array(parts, shape=(len(tokens), width)), self.query_terms)
 
     def _vocabulary(self) -> int:
         """Return the number of terms of a document's vector: the vocabulary, and the terms of the text head if there is one."""
@@ -118,6 +115,11 @@ class InferenceFree(SparseMLM):
         """The tokenizer of queries, the weight of each token, and the width of vectors. Reading files would cost each query."""
         table, path = self._files()
         tokenizer, weights = load_tokenizer(path), _read_table(table, path)
+        tokens = max(tokenizer.get_vocab(with_added_tokens=True).values()) + 1
+        if tokens > len(weights):
+            raise InvalidFile(
+                f"{table}: weights of {len(weights):,} tokens, and {path} has {tokens:,}; give the table of this tokenizer"
+            )
         tokenizer.enable_truncation(self.query_length)
         return tokenizer, weights, max(len(weights), self._vocabulary())
 
@@ -127,10 +129,11 @@ class InferenceFree(SparseMLM):
         return path if self.query_expansion and path.is_file() else None
 
     @cached_property
-    def _expansions(self) -> sparse.csr_array | None:
+    def _expansions(self) -> sparse.csr_array:
         """Rows of query tokens (terms, terms): 1 for the token itself, and the factor of each term that it adds."""
-        path = self._expansions_file()
-        return _read_expansions(path, self._lookup[0], self._lookup[2]) if path else None
+        path, (tokenizer, _, width) = self._expansions_file(), self._lookup
+        itself = sparse.eye_array(width, dtype=np.float32, format="csr")
+        return canonical(_read_expansions(path, tokenizer, width) + itself) if path else itself
 
 
 # ---- tables of query weights ----------------------------------------------------------------------------------------------
@@ -239,7 +242,7 @@ def _from_json(path: Path, tokenizer: Path) -> NDArray[np.float32]:
 
 
 def _read_expansions(path: Path, tokenizer: "Tokenizer", width: int) -> sparse.csr_array:
-    """Return the matrix (*width*, *width*) of a file {"token": {"term": factor}}, with 1 for each token itself.
+    """Return the matrix (*width*, *width*) of a file {"token": {"term": factor}}.
 
     Raises InvalidFile if it is no such table, or has a token that the tokenizer lacks.
     """
@@ -255,23 +258,4 @@ def _read_expansions(path: Path, tokenizer: "Tokenizer", width: int) -> sparse.c
     if not (np.isfinite(factors).all() and (factors >= 0).all()):
         raise InvalidFile(f"{path}: a factor of a term is negative or no number")
     places = np.array([row[:2] for row in rows], np.int64).reshape(-1, 2).T
-    added = sparse.coo_array((factors, (places[0], places[1])), shape=(width, width))
-    return canonical(sparse.csr_array(added + sparse.eye_array(width, dtype=np.float32)))
-
-
-def _with_added(
-    expansions: sparse.csr_array, queries: NDArray[np.int64], terms: NDArray[np.int64], values: NDArray[np.float32]
-) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float32]]:
-    """Return the *queries*, *terms* and *values* (n,) of tokens, times the rows of *expansions* (terms, terms).
-
-    It is the product of two sparse matrices. Making objects of scipy for it would take most of the time of a single query.
-    """
-    starts = expansions.indptr[terms].astype(np.int64)
-    offsets = np.concatenate([[0], np.cumsum(expansions.indptr[terms + 1] - starts)])
-    places = ranges(starts, offsets)
-    counts, width = np.diff(offsets), expansions.shape[1]
-    # A term of a query that several tokens add is one term, with the sum of their weights.
-    added = np.repeat(queries * width, counts) + expansions.indices[places]
-    added, which = np.unique(added, return_inverse=True)
-    sums = np.bincount(which, np.repeat(values, counts) * expansions.data[places]).astype(np.float32)
-    return added // width, added % width, sums
+    return sparse.csr_array((factors, (places[0], places[1])), shape=(width, width))
