@@ -7,6 +7,7 @@ import subprocess
 import sys
 import threading
 import time
+import warnings
 from pathlib import Path
 
 import pytest
@@ -137,6 +138,18 @@ def test_clocks_stand_still_while_loops_are_compiled():
 
     assert 0.02 <= watch.seconds["encode"] < 0.2
     assert 0 <= watch.seconds["build"] < 0.2
+
+
+def test_a_warning_that_is_an_error_stops_no_compilation(monkeypatch):
+    """Where warnings are errors, as in many tests of users, the line is dropped, and clocks go on."""
+    monkeypatch.setattr(compiling, "_state", compiling._State())
+    with warnings.catch_warnings(), compiling.announced(warnings.warn):
+        warnings.simplefilter("error")
+        begin = compiling.clock()
+        compiling.begin()
+        compiling.end()
+
+    assert 0 <= compiling.clock() - begin < 60
 
 
 @pytest.mark.slow

@@ -6,7 +6,7 @@ Clocks subtract these seconds, because they are spent once per machine. This mod
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 LINE = "compiling loops for this machine, once: up to half a minute"
 
@@ -49,12 +49,13 @@ def announced(tell: Callable[[str], None]) -> Iterator[None]:
 def begin() -> None:
     """Note that numba begins to compile a loop."""
     with _state.lock:
-        if _state.tell and not _state.told:
-            _state.told = True
-            _state.tell(LINE)
         if not _state.depth:
             _state.start = time.perf_counter()
         _state.depth += 1
+        if _state.tell and not _state.told:
+            _state.told = True
+            with suppress(Warning):  # lexbench.run warns, and a user may have made warnings errors; numba would stop
+                _state.tell(LINE)
 
 
 def end() -> None:
