@@ -172,7 +172,11 @@ def test_results_are_added_if_they_agree():
     one, same, other = result("a", [0.5, 0.5]), result("a", [0.5, 0.5]), result("a", [0.5, 0.25])
 
     both = Results([one]) + Results([same, result("b", [1, 1])])
-    assert (both.systems, both.row("a")["pydoc/test"]) == (["a", "b"], one)
+    assert (both.systems, both.row("a")["pydoc/test"], len(both)) == (["a", "b"], one, 2)
+    with pytest.raises(TypeError, match="unsupported operand"):
+        both + "board"
+    with pytest.raises(LexbenchError, match="no system in these results: '0'; there is: a, b"):
+        both[0]
     with pytest.raises(
         LexbenchError, match=r"a has two different results on pydoc/test, e.g. nDCG@10 of query q01 is 0.5000 and 0.2500"
     ):

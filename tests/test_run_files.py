@@ -3,6 +3,7 @@
 import csv
 import gzip
 import json
+import os
 import re
 
 import numpy as np
@@ -280,6 +281,15 @@ def test_two_columns_of_scores_are_refused(tmp_path, content, said):
     (tmp_path / "a.csv").write_text(content)
     with pytest.raises(InvalidFile, match=re.escape(said)):
         read_run(tmp_path / "a.csv")
+
+
+def test_names_between_blanks_and_pipes_are_refused_by_what_they_are(place, capsys):
+    """The line says what to do with a header of a TREC run, and with what can be read only once."""
+    (place / "named.run").write_text("qid Q0 docno rank score tag\n" + trec("A"))
+    with pytest.raises(InvalidFile, match="1: blanks separate names of columns; remove this line"):
+        read_run(place / "named.run")
+    os.mkfifo(place / "pipe")
+    assert "'pipe' is a pipe, which can be read only once" in ended(capsys, 3, "score", "pipe", "--qrels", "Q").err
 
 
 def test_rows_with_scores_and_rows_with_ranks_are_no_run(tmp_path):

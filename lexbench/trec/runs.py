@@ -31,7 +31,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from lexbench.errors import InvalidFile, LexbenchError, UnknownName, listed
 from lexbench.storage.atomic import writer
-from lexbench.storage.rows import ending
+from lexbench.storage.rows import TABLES, ending
 from lexbench.trec.columns import NOTHING, Kind, beginning, errors_name, read_columns
 from lexbench.trec.ids import bytes_of, check_writable, encode, factorize, lookup, text_of
 from lexbench.trec.run_tables import RunColumns, is_run_table, read_run_table
@@ -321,6 +321,10 @@ def _read_columns(path: Path, layout: RunFormat | None) -> _Columns:
     begin = NOTHING if ending(path) == ".parquet" else beginning(path, _SHAPES)
     first = begin.fields
     if layout in ("table", "ranx") or (layout is None and is_run_table(path, begin)):
+        if first and not begin.tabs and ending(path) not in TABLES:
+            raise InvalidFile(
+                f"{path}:{begin.number}: blanks separate names of columns; remove this line, or separate columns by tabs"
+            )
         return _of_table(read_run_table(path, ".json" if layout == "ranx" else ""))
     if layout in ("msmarco", "scored") or (layout is None and len(first) == len(_RANKED)):
         return _read_ranked(path, layout)
