@@ -12,7 +12,7 @@ from workbench import needs_pyarrow
 
 import lexbench
 from lexbench.datasets.location import find_dataset, find_folder
-from lexbench.datasets.records import read_queries, read_records
+from lexbench.datasets.records import columns, read_queries, read_records
 from lexbench.datasets.stated_columns import parse_columns
 from lexbench.errors import CommandError, InvalidFile, LexbenchError, MissingData
 from lexbench.trec.qrels import read_judgements
@@ -464,3 +464,17 @@ def test_a_stated_column_of_grades_leaves_no_doubt(name, tmp_path):
     folder = write_files(tmp_path, {"corpus.tsv": "d1\tred\n", "queries.tsv": "q1\tred\n", name: judged})
     _, source = find_folder(folder, columns={"qrels.grade": "label"})
     assert [one.grade for one in source.judgements()] == [1]
+
+
+def test_two_columns_of_one_name_in_a_data_frame_are_refused():
+    """A row as a mapping would keep the last of them."""
+    pandas = pytest.importorskip("pandas", reason="it is in the extra pandas")
+    frame = pandas.DataFrame([["d1", "red", "blue"]], columns=["_id", "text", "Text"])
+    with pytest.raises(InvalidFile, match="corpus: two columns are called 'text'"):
+        lexbench.run({"corpus": frame, "queries": {"q1": "red"}, "qrels": {"q1": {"d1": 1}}}, ["bm25"])
+
+
+def test_a_second_column_of_texts_is_named_as_not_read(tmp_path):
+    """The first known name counts; what else could be the text is shown."""
+    write_rows(tmp_path / "queries.jsonl", [{"_id": "q1", "query": "red", "text": "an answer"}])
+    assert columns(tmp_path / "queries.jsonl") == "_id, text; not read: query"

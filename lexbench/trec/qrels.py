@@ -168,7 +168,7 @@ def _grade_column(names: Collection[str]) -> str | None:
     found = [name for name in GRADES if name in names]
     if len(found) > 1:
         one, other = found[:2]
-        raise ValueError(f"are the grades in {one!r} or in {other!r}? State it: --columns qrels.grade={other}")
+        raise ValueError(f"are the grades in {one!r} or in {other!r}? State it, e.g. --columns qrels.grade={other}")
     return found[0] if found else None
 
 
