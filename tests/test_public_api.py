@@ -222,8 +222,8 @@ def test_a_run_is_scored_from_every_form(tmp_path):
     means = [lexbench.score(run, qrels=qrels, measures=["RR", "nDCG@10"]).result.means for run in runs for qrels in every]
     assert means[0]["RR"] == pytest.approx((1 / 2 + 1) / 2)
     assert all(mean == means[0] for mean in means)
-    with pytest.raises(LexbenchError, match="run: the documents of query 'q1' are list"):
-        lexbench.score({"q1": ["d1"]}, qrels=judged)
+    with pytest.raises(LexbenchError, match="run: the documents of query 'q1' are float"):
+        lexbench.score({"q1": 0.5}, qrels=judged)
     with pytest.raises(LexbenchError, match=r"run: a row is \('q1', 'd1'\)"):
         lexbench.score([("q1", "d1")], qrels=judged)
 

@@ -321,7 +321,7 @@ def _read_columns(path: Path, layout: RunFormat | None) -> _Columns:
     begin = NOTHING if ending(path) == ".parquet" else beginning(path, _SHAPES)
     first = begin.fields
     if layout in ("table", "ranx") or (layout is None and is_run_table(path, begin)):
-        if first and not begin.tabs and ending(path) not in TABLES:
+        if layout is None and not begin.tabs and ending(path) not in TABLES:
             raise InvalidFile(
                 f"{path}:{begin.number}: blanks separate names of columns; remove this line, or separate columns by tabs"
             )
