@@ -93,6 +93,13 @@ def _defined(systems: Any, store: "Store") -> Any:
     return systems
 
 
+def _stated(systems: Any, store: "Store") -> Any:
+    """Return the systems to run. Raises CommandError for an empty list, which asks for none, not for the default."""
+    if not systems and not isinstance(systems, tuple):
+        raise CommandError("the list of systems is empty; name some, e.g. ['bm25'], or leave it out for the default")
+    return _defined(systems, store)
+
+
 def _groups(seeds: "Sequence[str] | Mapping[str, Sequence[str]]") -> dict[str, list[str]]:
     from lexbench.analysis.seeds import seed_groups
 
@@ -206,7 +213,7 @@ def run(
     # Plan, and find every mistake that can be found before any work.
     shown, place, groups = _progress(progress), _store(store, progress), _groups(seeds)
     stated, named = _columns(columns), _measures(measures)
-    planned = plan_of(data, _defined(systems, place), datasets, named, depth, split, columns=stated, both_recalls=brief)
+    planned = plan_of(data, _stated(systems, place), datasets, named, depth, split, columns=stated, both_recalls=brief)
     encoding = executor(on)
     systems_named = list(dict.fromkeys((job.system.name, job.system.alias_of) for job in planned.jobs))
     check_groups(groups, systems_named)
@@ -256,7 +263,7 @@ def plan(
     from lexbench.runner.plan import RunPlan, plan_of
 
     place = _store(store, progress)
-    given, stated, named = _defined(systems, place), _columns(columns), _measures(measures)
+    given, stated, named = _stated(systems, place), _columns(columns), _measures(measures)
     planned = plan_of(data, given, datasets, named, depth, split, columns=stated)
     if progress is not None:
         for line in planned.lines:

@@ -458,8 +458,8 @@ class Results(Answer):
                 for entry in entries:
                     groups.setdefault(of_entry(entry), []).append(entry)
                 wanted = [names] if isinstance(names, str) else list(names)
-                if unknown := [name for name in wanted if name not in groups]:
-                    raise UnknownName(f"{what} in these results:", unknown[0], groups)
+                if unknown := [name for name in wanted if not isinstance(name, str) or name not in groups]:
+                    raise UnknownName(f"{what} in these results:", str(unknown[0]), groups)
                 entries = [entry for name in dict.fromkeys(wanted) for entry in groups[name]]
         return self._with(entry for entry in entries if where is None or where(entry.result))
 
@@ -507,18 +507,22 @@ class Results(Answer):
             check_comparable((result.system, result) for result in self if result.dataset == dataset)
 
     def __add__(self, other: "Results") -> "Results":
-        """Return the results of both.
+        """Return the results of both; one that both have is there once.
 
         Raises CannotStart if results are not comparable, or if one system has two different results on a dataset.
         """
+        if not isinstance(other, Results):
+            return NotImplemented
         session = self.session._replace(data={**other.session.data, **self.session.data})
         failures = (*self.failures, *other.failures)
-        both = Results((*self.entries, *other.entries), failures=failures, session=session)
+        ours = [entry.result for entry in self.entries]
+        others = (entry for entry in other.entries if entry.result not in ours)
+        both = Results((*self.entries, *others), failures=failures, session=session)
         both.check_comparable()
-        for ours in self:
-            for theirs in (one for one in other if (one.system, one.dataset) == (ours.system, ours.dataset)):
-                if differing := first_difference(ours, theirs):
-                    what = f"{ours.system} has two different results on {ours.dataset}, e.g. {differing}"
+        for mine in self:
+            for theirs in (one for one in other if (one.system, one.dataset) == (mine.system, mine.dataset)):
+                if differing := first_difference(mine, theirs):
+                    what = f"{mine.system} has two different results on {mine.dataset}, e.g. {differing}"
                     raise CannotStart(f"{what}; rename one of the systems")
         return both
 

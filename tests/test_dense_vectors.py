@@ -101,6 +101,7 @@ def test_looked_up_vectors_are_searched_and_scored(store, tmp_path, capsys):
         ([{"docid": "d", "vector": ["x"]}], "no lists of numbers"),
         ([{"docid": "d", "vector": [1e300]}], "is no float32"),
         ([{"docid": "d", "vector": [1]}, {"qid": "e", "vector": [1]}], "it lacks docid or vector"),
+        ([{"docid": "d", "vector": [1], "emb": [2]}], "are the vectors in 'vector' or in 'emb'"),
     ],
 )
 def test_files_that_are_no_dense_vectors_are_refused(lines, said, tmp_path):
@@ -191,6 +192,10 @@ def test_an_archive_may_have_a_vector_under_each_id(tmp_path):
     np.savez(tmp_path / "b.npz", docids=np.array([7, 12]), embeddings=np.ones((2, 2)))
 
     assert [one.ids for file in ("a", "b") for one in read_dense(tmp_path / f"{file}.npz")] == [list(DOCUMENTS), ["7", "12"]]
+
+    np.savez(tmp_path / "c.npz", ids=list(DOCUMENTS), vectors=np.eye(len(DOCUMENTS)), embeddings=np.eye(len(DOCUMENTS)))
+    with pytest.raises(InvalidFile, match="are the vectors in 'vectors' or in 'embeddings'"):
+        list(read_dense(tmp_path / "c.npz"))
 
 
 ARRAYS = [

@@ -239,6 +239,8 @@ TIMINGS = {  # (c)
     "p99 of 115 queries": (time("stages/e2e/p99", 1.0), "percentiles"),
     "p95 of 115 queries": (time("stages/search/p95", 1.0), "percentiles"),
     "no latencies": (time("stages", {}), "no stages"),
+    "no latency of a step": (time("stages", lambda steps: {"e2e": steps["e2e"]}), "no stages"),
+    "a latency of 0": (time("first_pass/e2e/mean", 0.0), "no first_pass above 0"),
     "search slower than e2e": (
         time("stages/search", lambda one: one | {"mean": one["mean"] * 50, "p50": one["p50"] * 50}),
         "above that of e2e",
@@ -269,6 +271,7 @@ TIMINGS = {  # (c)
     "an index of other bytes on disk": (time("disk", {"all": 1}), "the files of its index have 1 bytes"),
     "memory below 0": (time("memory", {"pss_file": -1}), "below 0"),
     "seconds below 0": (time("seconds", {"open": -1.0}), "below 0"),
+    "seconds of work below 0": (field("measured/seconds/search", -1.0), "below 0"),
     "k of 0": (time("k", 0), "no documents"),
     "one scenario twice": (lambda result: result["timings"].append(result["timings"][0]), "two timings of one kind"),
     "encoding in no time": (

@@ -90,11 +90,11 @@ def test_ranx_and_we_read_each_other(tmp_path, ir_datasets_home, monkeypatch):
 @pytest.mark.parametrize(
     ("name", "text", "message"),
     [
-        ("run.csv", "qid,docno,score\n1,a,high\n", r"run\.csv.*could not convert string to float: 'high'"),
+        ("run.csv", "qid,docno,score\n1,a,high\n", r"run\.csv.*document 'a' of query '1': the score 'high' is no number"),
         ("run.csv", "qid,docno,score\n1,a,nan\n", r"run\.csv.*document 'a' of query '1' .*not a finite number"),
         ("run.csv", "qid,docno,score\n1,a,1\n1,a,2\n", r"run\.csv.*document 'a' of query '1' .*more than once"),
-        ("r.json", '{"q": {"d": "high"}}', r"r\.json, line 1: could not convert string to float: 'high'"),
-        ("r.json", '{"q": {"d": null}}', r"r\.json, line 1: the score is empty"),
+        ("r.json", '{"q": {"d": "high"}}', r"r\.json, line 1: document 'd' of query 'q': the score 'high' is no number"),
+        ("r.json", '{"q": {"d": null}}', r"r\.json, line 1: document 'd' of query 'q': the score is empty"),
         ("r.json", '{"q": ', r"r\.json.*not JSON"),
         ("r.json", '{"q": {"d": 1e999}}', r"r\.json: document 'd' of query 'q' has a score that is not a finite number"),
         ("r.lz4", "x", r"r\.lz4 is compressed by ranx; in Python: ranx\.Run\.from_file"),

@@ -392,6 +392,7 @@ WRONG = [
     ({"q1": {"d1": 1, "d2": float("nan")}}, "query 'q1': document 'd2' has a score that is no finite number"),
     ({"q2": [("d1", 1), ("d2", 1), ("d1", 3)]}, "query 'q2': document 'd1' comes twice"),
     ({"q4": {}}, "it answered query 'q4', which was not asked"),
+    ([{"qid": "q1", "docs": ["d1"]}, {"qid": "q1", "docs": []}], "it answered query 'q1' twice"),
     (
         {"q1": {"d1": "high"}},
         "query 'q1': it answered \"{'d1': 'high'}\" (the score 'high' is no number); write",
@@ -461,6 +462,22 @@ def test_a_failing_system_costs_the_others_nothing(tmp_path):
 # ---- programs and servers --------------------------------------------------------------------------------------------------
 
 
+def test_the_process_stays_as_it_was(tmp_path, monkeypatch):
+    """A system that changes the current folder, or NumPy's errors, changes them for itself alone."""
+    monkeypatch.chdir(tmp_path)
+
+    def moving(queries, k):
+        os.chdir("/")
+        np.seterr(all="raise")
+        return {query: count(text, CORPUS) for query, text in queries.items()}
+
+    before = np.geterr()
+    lexbench.run(DATA, [moving, "bm25"], measures=["nDCG@10"], results="board", store=tmp_path / "store")
+    assert np.geterr() == before
+    written = (tmp_path / "board" / "results").glob("*/*.json")
+    assert sorted(path.name for path in written) == ["bm25.json", "moving.json"]
+
+
 def test_a_program_searches(tmp_path):
     """A program finds what other systems find; without a revision no other process reuses its answers."""
     program = tmp_path / "search"
@@ -490,6 +507,7 @@ BROKEN = {  # what a program does for each line, and the error for query q1 or q
     "write('hello')": 'q1\': it wrote \'hello\'; it must write {"qid": …, "docs": [[id, score], …]}',
     "write('[1]')": "q1': it wrote '[1]'; it must write",
     "answer('q2', [])": "q1': it answered query 'q2'; it must answer in the order",
+    """write('{"qid": "q1", "docs": [], "docs": [["d1", 1]]}')""": "q1': it wrote '{",
     "answer(json.loads(line)['qid'], [['d1', 10**400]])": "q1': it answered \"[['d1', 1000000",
     "answer('q1', [['d9', 1]])": "q2': it answered query 'q1'; it must",
 }
@@ -509,7 +527,7 @@ for line in sys.stdin:
 @pytest.mark.parametrize(("body", "message"), BROKEN.items(), ids=BROKEN.values())
 def test_a_broken_program_is_one_line(body, message, tmp_path):
     """A crash, a hang and a wrong answer name the program, the query and what came."""
-    expression = script(tmp_path, body)
+    expression = script(tmp_path, body, 1.0 if "sleep" in body else 60.0)  # a busy machine starts Python in seconds
     with pytest.raises(LexbenchError) as raised:
         found(expression, tmp_path / "store")
     assert str(raised.value).startswith(f"{expression.partition(', ')[0]}): query '{message}")
@@ -546,6 +564,9 @@ def test_a_server_searches(server, tmp_path):
     server.answer = lambda queries, k: {"q1": {"d9": 1}}
     with pytest.raises(LexbenchError, match=f"^{server.url}: query 'q1': document 'd9' is not in the corpus$"):
         found(f'url("{server.url}")', tmp_path / "d")
+    server.answer = lambda queries, k: [{"qid": "q1", "docs": []}]  # always the first query, as a server with a mixed-up cache
+    with pytest.raises(LexbenchError, match=f"^{server.url}: it answered query 'q1', which was not asked"):
+        found(f'url("{server.url}", batch=1)', tmp_path / "e")
 
 
 ELASTIC = (
@@ -624,7 +645,8 @@ def test_a_wrong_template_is_one_line(settings, says):
 
 @pytest.mark.parametrize(
     "content", [{}, {"hits": 3}, {"hits": [3]}, {"hits": [{"id": "d1"}]}, {"hits": [{"id": None, "score": 1}]}, [],
-                {"hits": [{"id": "d1", "score": "x"}]}, {"hits": [{"id": "d1", "score": 10**400}]}]
+                {"hits": [{"id": "d1", "score": "x"}]}, {"hits": [{"id": "d1", "score": 10**400}]},
+                {"hits": [{"id": "d1", "score": True}]}, {"hits": [{"id": "d1", "score": "1_0"}]}]
 )  # fmt: skip
 def test_an_answer_of_another_form_is_one_line(content, tmp_path):
     """The line says which form was expected and shows the answer."""
@@ -632,6 +654,26 @@ def test_an_answer_of_another_form_is_one_line(content, tmp_path):
         made = f'url("{server.url}/s?q={{query}}", documents="hits")'
         with pytest.raises(LexbenchError, match="the answer is not a list at 'hits' of documents with 'id' and 'score': "):
             found(made, tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("status", "more", "says"),
+    [
+        (200, {"timed_out": True}, "the server says that its answer is partial: timed_out is true"),
+        (200, {"timed_out": False, "_shards": {"total": 5, "failed": 3}}, "partial: _shards.failed is 3"),
+        (200, {"responseHeader": {"partialResults": True}}, "partial: responseHeader.partialResults is true"),
+        (200, {"root": {"coverage": {"degraded": {"timeout": True}}}}, "partial: root.coverage.degraded is"),
+        (206, {}, "status 206"),
+        (200, b'{"hits": [], "hits": [{"id": "d1", "score": 1}]}', "the key 'hits' is there twice"),
+    ],
+)
+def test_a_partial_answer_is_refused(status, more, says, tmp_path):
+    """A server that could not search all of its index says so in its answer, or says two things."""
+    hits = {"hits": [{"id": "d1", "score": 1}]}
+    content = more if isinstance(more, bytes) else hits | more
+    with serving(lambda *_: (status, content, {})) as server, pytest.raises(LexbenchError) as raised:
+        found(f'url("{server.url}/s?q={{query}}", documents="hits")', tmp_path)
+    assert says in str(raised.value)
 
 
 # ---- timing ----------------------------------------------------------------------------------------------------------------

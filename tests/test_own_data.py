@@ -484,6 +484,13 @@ def test_a_mistake_in_memory_is_one_line(data, message):
     assert "\n" not in line
 
 
+@pytest.mark.parametrize("none", [[], {}])
+def test_an_empty_list_of_systems_is_refused(none):
+    """It asks for no system, so the default is not run in its place."""
+    with pytest.raises(CommandError, match="the list of systems is empty"):
+        lexbench.run("pydoc/test", none)
+
+
 def test_a_dataset_takes_no_datasets():
     """`datasets` chooses datasets of a suite."""
     with pytest.raises(CommandError, match="chooses datasets of a suite"):

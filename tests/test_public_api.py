@@ -172,7 +172,11 @@ def test_results_are_added_if_they_agree():
     one, same, other = result("a", [0.5, 0.5]), result("a", [0.5, 0.5]), result("a", [0.5, 0.25])
 
     both = Results([one]) + Results([same, result("b", [1, 1])])
-    assert (both.systems, both.row("a")["pydoc/test"]) == (["a", "b"], one)
+    assert (both.systems, both.row("a")["pydoc/test"], len(both)) == (["a", "b"], one, 2)
+    with pytest.raises(TypeError, match="unsupported operand"):
+        both + "board"
+    with pytest.raises(LexbenchError, match="no system in these results: '0'; there is: a, b"):
+        both[0]
     with pytest.raises(
         LexbenchError, match=r"a has two different results on pydoc/test, e.g. nDCG@10 of query q01 is 0.5000 and 0.2500"
     ):
@@ -218,8 +222,8 @@ def test_a_run_is_scored_from_every_form(tmp_path):
     means = [lexbench.score(run, qrels=qrels, measures=["RR", "nDCG@10"]).result.means for run in runs for qrels in every]
     assert means[0]["RR"] == pytest.approx((1 / 2 + 1) / 2)
     assert all(mean == means[0] for mean in means)
-    with pytest.raises(LexbenchError, match="run: the documents of query 'q1' are list"):
-        lexbench.score({"q1": ["d1"]}, qrels=judged)
+    with pytest.raises(LexbenchError, match="run: the documents of query 'q1' are float"):
+        lexbench.score({"q1": 0.5}, qrels=judged)
     with pytest.raises(LexbenchError, match=r"run: a row is \('q1', 'd1'\)"):
         lexbench.score([("q1", "d1")], qrels=judged)
 

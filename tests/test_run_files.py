@@ -3,6 +3,7 @@
 import csv
 import gzip
 import json
+import os
 import re
 
 import numpy as np
@@ -228,7 +229,17 @@ def test_a_third_column_that_falls_is_a_score(place):
     assert gzip.decompress((place / "A.run.gz").read_bytes()).decode() == trec("A")
 
 
-@pytest.mark.parametrize(("score", "said"), [("null", "the score is empty"), ("[1]", "'list'"), ('"much"', "'much'")])
+@pytest.mark.parametrize(
+    ("score", "said"),
+    [
+        ("null", "the score is empty"),
+        ('""', "the score is empty"),
+        ("[1]", "'[1]'"),
+        ('"much"', "'much'"),
+        ("true", "'True'"),
+        ('"1_0"', "'1_0'"),
+    ],
+)
 def test_a_score_that_is_no_number_is_named_with_its_line(tmp_path, score, said):
     """A table with an empty score, a list or a word in place of a number is refused in one line."""
     (tmp_path / "mine.jsonl").write_text(f'{{"qid": "q1", "docno": "d1", "score": {score}}}\n')
@@ -236,3 +247,69 @@ def test_a_score_that_is_no_number_is_named_with_its_line(tmp_path, score, said)
         read_run(tmp_path / "mine.jsonl")
     assert str(caught.value).startswith(f"{tmp_path / 'mine.jsonl'}, line 1: ")
     assert said in str(caught.value)
+
+
+RISING = [("q1", f"d{number}", number / 10) for number in range(6)]  # like distances, the nearest document first
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "said"),
+    [
+        ("a.csv", "qid,docno,score,rank\nq1,d1,0.1,1\nq1,d2,0.9,2\n", "in 1 of 1 lists a later rank has a higher score"),
+        ("a.run", "".join(f"{q} Q0 {d} {s:.1f} {at} t\n" for at, (q, d, s) in enumerate(RISING)), "never fall"),  # swapped
+        ("a.csv", "qid,docno,score\n" + "".join(f"{q},{d},{s}\n" for q, d, s in RISING), "never fall"),
+        ("a.json", json.dumps({"q1": {d: s for _, d, s in RISING}}), "never fall"),
+        ("a.json", json.dumps({"q1": {d: -s for _, d, s in RISING}}), ""),
+        ("a.json", json.dumps({"q1": {d: s for _, d, s in RISING} | {"d9": 0.1}}), ""),  # a mapping has no order
+    ],
+)
+def test_an_order_against_the_scores_has_a_note(tmp_path, name, content, said):
+    """Scores decide; a note says that the ranks contradict them, or that all of them rise, as distances do."""
+    write_files(tmp_path, {name: content})
+    assert (said in "".join(read_run(tmp_path / name).notes)) if said else read_run(tmp_path / name).notes == ()
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        ("qid,docno,score,sim\nq1,d1,1,2\n", "line 2: is the score in 'score' or in 'sim'?"),
+        ("qid,docno,score,Score\nq1,d1,1,2\n", "line 1: two columns are called 'score'"),
+    ],
+)
+def test_two_columns_of_scores_are_refused(tmp_path, content, said):
+    """Nobody can tell which of two columns decides."""
+    (tmp_path / "a.csv").write_text(content)
+    with pytest.raises(InvalidFile, match=re.escape(said)):
+        read_run(tmp_path / "a.csv")
+
+
+def test_names_between_blanks_and_pipes_are_refused_by_what_they_are(place, capsys):
+    """The line says what to do with a header of a TREC run, and with what can be read only once."""
+    (place / "named.run").write_text("qid Q0 docno rank score tag\n" + trec("A"))
+    with pytest.raises(InvalidFile, match="1: blanks separate names of columns; remove this line"):
+        read_run(place / "named.run")
+    os.mkfifo(place / "pipe")
+    assert "'pipe' is a pipe, which can be read only once" in ended(capsys, 3, "score", "pipe", "--qrels", "Q").err
+
+
+def test_rows_with_scores_and_rows_with_ranks_are_no_run(tmp_path):
+    """The score 0.5 of one document and the rank 1 of another cannot be compared."""
+    write_rows(tmp_path / "a.jsonl", [{"qid": "q1", "docno": "d1", "score": 0.5}, {"qid": "q1", "docno": "d2", "rank": 1}])
+    with pytest.raises(InvalidFile, match="line 2: there is: qid, docno, rank; expected: query_id, doc_id, and score"):
+        read_run(tmp_path / "a.jsonl")
+
+
+def test_a_run_in_memory_is_read_like_a_table():
+    """Lists of ids are best first; a set has no order, a float is no id, and True is no score."""
+    assert (
+        lexbench.score({"q1": ["d2", "d1"]}, qrels=GRADES, measures=["RR(rel=2)@10"]).result.per_query["RR(rel=2)@10"][0] == 0.5
+    )
+    for wrong, said in (
+        ({"q1": {"d1", "d2"}}, "a set, which has no order"),
+        ([("q1", 1.0, 0.5)], "the _id 1.0 is not a string"),
+        ({"q1": {"d1": True}}, "document 'd1' of query 'q1': the score 'True' is no number"),
+    ):
+        with pytest.raises(InvalidFile, match=re.escape(said)):
+            lexbench.score(wrong, qrels=GRADES)
+    with pytest.raises(InvalidFile, match="there are no judgements"):
+        lexbench.score({"q1": {"d1": 1}}, qrels={})

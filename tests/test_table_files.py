@@ -1,6 +1,7 @@
 """Tables of documents and queries: the shape of their lines, JSON, splits, and columns that the user states."""
 
 import json
+import re
 
 import numpy as np
 import pytest
@@ -11,9 +12,10 @@ from workbench import needs_pyarrow
 
 import lexbench
 from lexbench.datasets.location import find_dataset, find_folder
-from lexbench.datasets.records import read_queries, read_records
+from lexbench.datasets.records import columns, read_queries, read_records
 from lexbench.datasets.stated_columns import parse_columns
 from lexbench.errors import CommandError, InvalidFile, LexbenchError, MissingData
+from lexbench.trec.qrels import read_judgements
 
 pytestmark = pytest.mark.usefixtures("store")
 QUERIES = "q1\tred\nq2\tblue\n"
@@ -432,3 +434,47 @@ def test_tables_of_other_names_are_named(tmp_path):
         (tmp_path / f"{name}.csv").write_text("id,text\na,b\n")
     with pytest.raises(MissingData, match=r"it has clicks.csv, products.csv, questions.csv: call the documents corpus"):
         find_folder(tmp_path)
+
+
+TWICE = [
+    ("corpus.jsonl", '{"_id": "d1", "text": "red", "text": "blue"}\n', "line 1: the key 'text' is there twice"),
+    ("corpus.csv", "id,text,Text\nd1,red,blue\n", "line 1: two columns are called 'text'"),
+    ("queries.tsv", "id\ttext\ttext\nq1\tred\tblue\n", "line 1: two columns are called 'text'"),
+    ("qrels.tsv", "query-id\tcorpus-id\tscore\tscore\nq1\td1\t0\t1\n", "1: two columns are called 'score'"),
+    ("qrels.csv", "query-id,corpus-id,score,score\nq1,d1,0,1\n", "line 1: two columns are called 'score'"),
+    ("qrels.tsv", "qid\tdocid\tscore\tlabel\nq1\td1\t9.5\t1\n", "are the grades in 'score' or in 'label'?"),
+    ("qrels.jsonl", '{"qid": "q1", "docid": "d1", "score": 9.5, "label": 1}\n', "are the grades in 'score' or in 'label'?"),
+]
+
+
+@pytest.mark.parametrize(("name", "content", "said"), TWICE)
+def test_what_is_there_twice_is_refused(name, content, said, tmp_path):
+    """Of two columns or keys that could be meant, none counts in silence."""
+    write_files(tmp_path, {name: content})
+    read = {"corpus": read_records, "queries": read_queries, "qrels": read_judgements}[name.partition(".")[0]]
+    with pytest.raises(InvalidFile, match=re.escape(said)):
+        list(read(tmp_path / name))
+
+
+@pytest.mark.parametrize("name", ["qrels.tsv", "qrels.csv"])
+def test_a_stated_column_of_grades_leaves_no_doubt(name, tmp_path):
+    """With `qrels.grade` the other column does not count."""
+    mark = "\t" if name.endswith(".tsv") else ","
+    judged = "".join(f"{mark.join(row)}\n" for row in (("qid", "docid", "score", "label"), ("q1", "d1", "9.5", "1")))
+    folder = write_files(tmp_path, {"corpus.tsv": "d1\tred\n", "queries.tsv": "q1\tred\n", name: judged})
+    _, source = find_folder(folder, columns={"qrels.grade": "label"})
+    assert [one.grade for one in source.judgements()] == [1]
+
+
+def test_two_columns_of_one_name_in_a_data_frame_are_refused():
+    """A row as a mapping would keep the last of them."""
+    pandas = pytest.importorskip("pandas", reason="it is in the extra pandas")
+    frame = pandas.DataFrame([["d1", "red", "blue"]], columns=["_id", "text", "Text"])
+    with pytest.raises(InvalidFile, match="corpus: two columns are called 'text'"):
+        lexbench.run({"corpus": frame, "queries": {"q1": "red"}, "qrels": {"q1": {"d1": 1}}}, ["bm25"])
+
+
+def test_a_second_column_of_texts_is_named_as_not_read(tmp_path):
+    """The first known name counts; what else could be the text is shown."""
+    write_rows(tmp_path / "queries.jsonl", [{"_id": "q1", "query": "red", "text": "an answer"}])
+    assert columns(tmp_path / "queries.jsonl") == "_id, text; not read: query"

@@ -24,7 +24,7 @@ from lexbench.datasets.stated_columns import Columns, stated_columns
 from lexbench.errors import CommandError, InvalidFile
 from lexbench.plugins import Source
 from lexbench.storage.reading import utf8
-from lexbench.storage.rows import Row, part_of_split
+from lexbench.storage.rows import Row, check_names, part_of_split
 from lexbench.trec.qrels import by_query, is_by_split, judgement_of
 from lexbench.types import Document, Judgement, Query
 
@@ -143,6 +143,9 @@ def _checked(make: Any, row: Row, part: str) -> Any:
 
 def rows_in(given: Any, part: str) -> Iterator[Row]:
     """Yield the rows of a data frame or of an iterable of mappings, without missing values."""
+    if hasattr(given, "columns") and hasattr(given, "iterrows"):  # pandas, whose columns may have one name
+        names = [str(name).lower() for name in given.columns]
+        check_names(part, names, names)
     if hasattr(given, "iter_rows"):  # polars
         given = given.iter_rows(named=True)
     elif hasattr(given, "iterrows"):  # pandas

@@ -44,7 +44,11 @@ ENDINGS = (*tables.TABLES, ".txt", ".xml", ".trec", ".sgml")  # of data files, w
 
 _TOPIC = re.compile(r"<(top|topic)\b([^>]*)>(.*?)(?:</\1>|(?=<\1\b))", re.DOTALL | re.IGNORECASE)  # 1994: some not closed
 _NUMBER = re.compile(r"<num>\s*(?:Number:)?\s*([^\s<]+)|\bnumber\s*=\s*[\"']([^\"']+)[\"']", re.IGNORECASE)
-_TOPIC_TEXTS = [re.compile(rf"<{tag}>\s*(?:Topic:)?(.*?)(?:<|$)", re.DOTALL | re.IGNORECASE) for tag in ("title", "query")]
+_TOPIC_TEXTS = [  # a closed element may have others in it; the SGML of TREC does not close them, and the next tag ends the text
+    re.compile(rf"<{tag}>\s*(?:Topic:)?(?:(.*?)</{tag}>|([^<]*))", re.DOTALL | re.IGNORECASE) for tag in ("title", "query")
+]
+_COMMENT = re.compile(r"<!--.*?-->", re.DOTALL)
+_CDATA = re.compile(r"<!\[CDATA\[(.*?)\]\]>", re.DOTALL)
 _DOCNO = re.compile(r"<DOCNO>\s*(.*?)\s*</DOCNO>", re.DOTALL | re.IGNORECASE)
 _HEADLINES = re.compile(r"<(TITLE|HEADLINE|HL|TTL|TI)>(.*?)</\1>", re.DOTALL | re.IGNORECASE)
 _BODY = re.compile(r"<TEXT>(.*?)</TEXT>", re.DOTALL | re.IGNORECASE)
@@ -124,9 +128,10 @@ def columns(path: Path, stated: Columns = NONE) -> str:
         return ""
     _, row = next(tables.rows(path, _table(stated=stated)), (1, {}))
     known = _KNOWN | stated.names()
-    unread = [name for name in row if name not in known]
+    others = {name for names in (IDS, TEXTS) for name in [name for name in names if name in row][1:]}
+    unread = [name for name in row if name not in known or name in others]
     untitled = not tables.has_header(path, _table(stated=stated))
-    parts = [*(name for name in row if name in known), *(["no header"] if untitled else [])]
+    parts = [*(name for name in row if name not in unread), *(["no header"] if untitled else [])]
     return (", ".join(parts) or "no known column") + (f"; not read: {', '.join(unread)}" if unread else "")
 
 
@@ -232,17 +237,25 @@ def _plain(text: str) -> str:
 
 
 def _trec_topics(path: Path) -> Iterator[Query]:
-    """Yield the title of each topic or, if it has none, its query. Raises InvalidFile without a topic, number or text."""
-    text = b"\n".join(line for _, line in lines(path)).decode(errors="surrogateescape")
+    """Yield the title of each topic or, if it has none, its query.
+
+    Raises InvalidFile without a topic, number or text, for text that is not UTF-8, and for XML with entities of its own.
+    """
+    text = "\n".join(line for _, line in text_lines(path))
+    if "<!ENTITY" in text:
+        raise InvalidFile(f"{path}: it defines entities (<!ENTITY …>), which are not read; write their texts in their places")
+    text = _COMMENT.sub(lambda match: "\n" * match[0].count("\n"), text)  # lines keep their numbers
+    text = _CDATA.sub(lambda match: html.escape(match[1]), text)
     found = 0
     for topic in _TOPIC.finditer(text):
         found += 1
         where = f"{path}:{text.count(chr(10), 0, topic.start()) + 1}"
         number = _NUMBER.search(topic[3]) or _NUMBER.search(topic[2])
-        words = next((match[1] for pattern in _TOPIC_TEXTS if (match := pattern.search(topic[3])) and match[1].strip()), "")
+        texts = (match[1] or match[2] or "" for pattern in _TOPIC_TEXTS if (match := pattern.search(topic[3])))
+        words = next(filter(None, map(_plain, texts)), "")
         if not number or not words:
             raise InvalidFile(f"{where}: a topic without a {'<title> or <query>' if number else 'number'}")
-        yield Query((number[1] or number[2]).strip(), " ".join(html.unescape(words).split()))
+        yield Query((number[1] or number[2]).strip(), words)
     if not found:
         raise InvalidFile(f"{path}: there are no topics in it, neither <top> … </top> nor <topic number=…> … </topic>")
 

@@ -16,7 +16,7 @@ from scipy import sparse
 from lexbench.engines.kernels.checks import fill, largest_weights, no_hits, same_width, sums_fit, whole_weights
 from lexbench.errors import CannotStart, CommandError, LexbenchError, MissingData
 from lexbench.outside.filters import Condition, conditions
-from lexbench.outside.http_client import MISSING, HttpClient
+from lexbench.outside.http_client import MISSING, HttpClient, partial_sign
 from lexbench.outside.running import as_json, csr_rows, kept_name, own_name, repeated_note, similarity_called
 from lexbench.plugins import Engine, Index, RunningIndex
 from lexbench.registry import runtime
@@ -158,7 +158,7 @@ class OpenSearchIndex(Index):
         if took is not None:  # milliseconds that the server worked
             self.transfer += max(0.0, time.perf_counter() - begin - took / 1000)
         for row, answer in answers:
-            if "error" in answer or answer.get("timed_out") or answer.get("_shards", {}).get("failed"):
+            if "error" in answer or partial_sign(answer):
                 raise LexbenchError(f"opensearch at {self._client.url}: a search failed: {json.dumps(answer)[:200]}")
             fill(hits, row, *self._client.understood(answer, _positions, "hits with positions"))
 

@@ -4,9 +4,13 @@ They answer `{query id: {document id: score}}`, or with a list per query: (docum
 score, or ids alone, best first. This module checks such answers and turns them into hits.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import os
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from numbers import Integral
+from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
@@ -25,6 +29,21 @@ from lexbench.types import Hits, Query
 
 Ask = Callable[[Mapping[str, str], int], Any]  # texts by query id, and how many documents -> answers
 _PROCESS = uuid4().hex
+
+
+@contextmanager
+def process_kept() -> Iterator[None]:
+    """Undo what code of others changes for the whole process: the current folder, and how NumPy treats errors."""
+    here = None
+    with suppress(OSError):  # the current folder may be gone
+        here = Path.cwd()
+    try:
+        with np.errstate():
+            yield
+    finally:
+        if here is not None:
+            with suppress(OSError):
+                os.chdir(here)
 
 
 class ForeignRetriever(Retriever):
@@ -74,12 +93,8 @@ class ForeignSearcher(Searcher):
 
     def search(self, encoded: Sequence[Query], k: int) -> Hits:
         """Return the best *k* documents of each query. Raises LexbenchError, with query and document, for a wrong answer."""
-        answers = answers_by_query(self.name, self.ask({query.query_id: query.text for query in encoded}, k))
-        if unknown := next(iter(answers.keys() - {query.query_id for query in encoded}), None):
-            raise LexbenchError(
-                f"{self.name}: it answered query {echoed(unknown)}, which was not asked; "
-                "an answer is {query id: {document id: score}}"
-            )
+        asked = {query.query_id: query.text for query in encoded}
+        answers = answers_by_query(self.name, self.ask(asked, k), asked)
         rows = [self._best(query.query_id, answers.get(query.query_id, {}), k) for query in encoded]
         docs = np.full((len(rows), max((len(found) for found, _ in rows), default=0)), -1, np.int32)
         scores = np.zeros(docs.shape, np.float32)
@@ -190,10 +205,26 @@ def _is_number(value: Any) -> bool:
     return not isinstance(value, bool | np.bool_) and hasattr(value, "__float__")
 
 
-def answers_by_query(name: str, answers: Any) -> dict[str, Any]:
-    """Return the documents of each query in *answers* of the system *name*: a mapping, or a list of {"qid": …, "docs": …}."""
+def answers_by_query(name: str, answers: Any, asked: Collection[str]) -> dict[str, Any]:
+    """Return the documents of each query in *answers* of the system *name*: a mapping, or a list of {"qid": …, "docs": …}.
+
+    Raises LexbenchError for anything else, for a query that is not among those *asked*, and for one that is answered twice.
+    """
     if isinstance(answers, list) and all(isinstance(one, Mapping) and {"qid", "docs"} <= one.keys() for one in answers):
-        return {str(one["qid"]): one["docs"] for one in answers}
-    if isinstance(answers, Mapping):
-        return {str(query): docs for query, docs in answers.items()}
-    raise LexbenchError(f"{name}: it returned {type(answers).__name__}; it must return {{query id: {{document id: score}}}}")
+        pairs = [(str(one["qid"]), one["docs"]) for one in answers]
+    elif isinstance(answers, Mapping):
+        pairs = [(str(query), docs) for query, docs in answers.items()]
+    else:
+        raise LexbenchError(
+            f"{name}: it returned {type(answers).__name__}; it must return {{query id: {{document id: score}}}}"
+        )
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        twice = Counter(query for query, _ in pairs).most_common(1)[0][0]
+        raise LexbenchError(f"{name}: it answered query {echoed(twice)} twice; an answer has each query once")
+    if unknown := next((query for query in found if query not in asked), None):
+        raise LexbenchError(
+            f"{name}: it answered query {echoed(unknown)}, which was not asked; "
+            "an answer is {query id: {document id: score}}"
+        )
+    return found

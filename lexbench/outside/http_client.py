@@ -22,13 +22,19 @@ import urllib3
 from urllib3.exceptions import HTTPError, NewConnectionError, ReadTimeoutError, SSLError
 
 from lexbench.errors import CannotStart, CommandError, LexbenchError, one_line, shortened, visible
+from lexbench.storage.rows import unique_keys
 
 T = TypeVar("T")
 
 PLAIN_VARIABLE = "LEXBENCH_PLAIN_HTTP"  # hosts that may get keys over plain http
 _BUSY = (408, 425, 429, 500, 502, 503, 504)  # statuses after which the same request may succeed
 MISSING = (404, 405)  # statuses of a server that has nothing of that name
-_DENIED, _MOVED, _OK = (401, 403), range(300, 400), range(200, 300)
+_PARTIAL = 206
+_DENIED, _MOVED, _OK = (401, 403), range(300, 400), {*range(200, 300)} - {_PARTIAL}
+_PARTIAL_SIGNS = (  # what servers write beside hits of which some may be missing, as paths in their answers
+    ("timed_out",), ("_shards", "failed"),  # Elasticsearch and OpenSearch
+    ("responseHeader", "partialResults"), ("root", "coverage", "degraded"), ("search_cutoff",),  # Solr, Vespa, Typesense
+)  # fmt: skip
 _LONGEST_WAIT = 60.0  # seconds, even if a server wants a longer wait
 _FIRST_WAIT = 0.5  # seconds; it doubles each time
 _LARGEST = 1 << 30  # bytes of an answer
@@ -132,7 +138,7 @@ class HttpClient:
 
     def _parsed(self, response: urllib3.BaseHTTPResponse) -> Any:
         """Return the JSON in a response. Raises ValueError if there is none."""
-        return json.loads(response.data) if response.data else {}
+        return json.loads(response.data, object_pairs_hook=unique_keys) if response.data else {}
 
     def understood(self, answer: Any, read: Callable[[Any], T], form: str, path: str = "") -> T:
         """Return what *read* makes of an *answer*. Raises LexbenchError if the answer has not the *form* that it takes."""
@@ -214,6 +220,17 @@ class _Retry(urllib3.Retry):
         """Wait before the request is sent again."""
         wait = _wanted_wait(response.headers.get("Retry-After", "")) if response else None
         time.sleep(min(_FIRST_WAIT * 2 ** (len(self.history) - 1) if wait is None else wait, _LONGEST_WAIT))
+
+
+def partial_sign(answer: Any) -> str:
+    """Return by what a search server says that its *answer* is not complete, e.g. "timed_out": after a time-out; else ""."""
+    for path in _PARTIAL_SIGNS:
+        value = answer
+        for name in path:
+            value = value.get(name) if isinstance(value, dict) else None
+        if value:
+            return f"{'.'.join(path)} is {shortened(visible(json.dumps(value)), _SHOWN)}"
+    return ""
 
 
 def _content(body: Any) -> bytes:

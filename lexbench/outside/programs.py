@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 from weakref import finalize
 
 from lexbench.errors import CannotStart, LexbenchError, echoed, shortened, visible
+from lexbench.storage.rows import unique_keys
 
 T = TypeVar("T")
 
@@ -68,7 +69,7 @@ class Program:
         if not said:
             raise self.error(about, f"it ended with exit code {self._process.wait()} before it answered")
         try:
-            return read(json.loads(said))
+            return read(json.loads(said, object_pairs_hook=unique_keys))
         except (ValueError, TypeError, LookupError, RecursionError):
             shown = echoed(said.decode(errors="replace").strip())
             raise self.error(about, f"it wrote {shown}; it must write {form}") from None

@@ -10,11 +10,12 @@ from dataclasses import dataclass, fields
 from typing import Any, ClassVar
 from urllib.parse import quote, urlsplit
 
-from lexbench.errors import CommandError
+from lexbench.errors import CommandError, LexbenchError
 from lexbench.models.served import ServedModel, in_batches
 from lexbench.outside.foreign import Ask, ForeignRetriever, answers_by_query
-from lexbench.outside.http_client import HttpClient
+from lexbench.outside.http_client import HttpClient, partial_sign
 from lexbench.registry import optional, runtime
+from lexbench.trec.columns import parse_score
 
 _TEMPLATES = ("body", "documents", "id", "score")  # settings of templates
 _MARKS = ("{query}", "{k}")
@@ -86,10 +87,13 @@ class Url(ServedModel, ForeignRetriever):
         return self._ask_by_template if self._templates else self._ask_in_our_form
 
     def _ask_in_our_form(self, queries: Mapping[str, str], k: int) -> dict[str, Any]:
-        entries, answers = [{"qid": query, "text": text} for query, text in queries.items()], dict[str, Any]()
-        for answer in in_batches(entries, self.batch, self.parallel, lambda part: self.post("", {"queries": part, "k": k})):
-            answers |= answers_by_query(self.url, answer)
-        return answers
+        def ask(part: list[dict[str, str]]) -> dict[str, Any]:
+            answer = self.post("", {"queries": part, "k": k})
+            return answers_by_query(self.url, answer, {entry["qid"] for entry in part})
+
+        entries = [{"qid": query, "text": text} for query, text in queries.items()]
+        parts = in_batches(entries, self.batch, self.parallel, ask)
+        return {query: docs for answers in parts for query, docs in answers.items()}
 
     def _ask_by_template(self, queries: Mapping[str, str], k: int) -> dict[str, Any]:
         parts = urlsplit(self.url)
@@ -111,14 +115,19 @@ class Url(ServedModel, ForeignRetriever):
         return pairs[:k]
 
     def _pairs(self, answer: Any) -> list[tuple[str, float]]:
-        """Return ids and scores. Raises TypeError, LookupError or ValueError for an answer of another form."""
+        """Return ids and scores. Raises TypeError, LookupError or ValueError for an answer of another form.
+
+        Raises LexbenchError for an answer that its server calls partial.
+        """
+        if sign := partial_sign(answer):
+            raise LexbenchError(f"{self.url}: the server says that its answer is partial: {sign}")
         listed = _at(answer, self.documents)
         if not isinstance(listed, list):
             raise TypeError
         ids = [_at(one, self.id) for one in listed]
         if any(isinstance(one, bool) or not isinstance(one, str | int) for one in ids):
             raise TypeError
-        scores = [float(_at(one, self.score)) if self.score else -float(rank) for rank, one in enumerate(listed)]
+        scores = [parse_score(_at(one, self.score)) if self.score else -float(rank) for rank, one in enumerate(listed)]
         return list(zip(map(str, ids), scores, strict=True))
 
 

@@ -5,54 +5,35 @@ from typing import Any
 
 from lexbench.datasets.memory import rows_in
 from lexbench.errors import InvalidFile
-from lexbench.trec.qrels import DOC_IDS, QUERY_IDS, Qrels, by_query, judgement_of
-from lexbench.trec.runs import Run
+from lexbench.storage.rows import Row
+from lexbench.trec.qrels import Qrels, by_query, judgement_of
+from lexbench.trec.run_tables import rows_by_query, run_columns
+from lexbench.trec.runs import Run, run_of
 
-_SCORES = ("score", "rank")  # the score decides, or the rank if there is no score
-_TRIPLE = 3
+_TRIPLE = ("query_id", "doc_id", "score")
 
 
 def given_run(run: Any) -> Run:
-    """Return a run, given as {query id: {document id: score}}, as rows (query, document, score), or as a data frame.
+    """Return a run, given by query, as rows (query, document, score), or as a data frame or rows with names.
 
-    A data frame has columns such as query_id, doc_id and score, or rank. Scores are compared as double. Raises InvalidFile for
-    anything else.
+    By query is {query id: {document id: score}} or {query id: [document id, ...]}, best first. Columns are those of tables
+    (see `lexbench.trec.run_tables`). Scores are compared as double. Raises InvalidFile for anything else.
     """
     if isinstance(run, Run):
         return run
-    if isinstance(run, Mapping):
-        rows = [(query, document, score) for query, scored in run.items() for document, score in _scored(query, scored)]
-    elif isinstance(run, list | tuple) and all(isinstance(row, list | tuple) for row in run):
-        if wrong := next((row for row in run if len(row) != _TRIPLE), None):
-            raise InvalidFile(f"run: a row is {wrong!r}; it must have a query, a document and a score")
-        rows = [tuple(row) for row in run]
-    else:
-        rows = [_triple(row) for row in rows_in(run, "run")]
-    queries, documents, scores = (list(column) for column in zip(*rows, strict=True)) if rows else ([], [], [])
     try:
-        return Run.from_entries(
-            [str(one) for one in queries], [str(one) for one in documents], [float(one) for one in scores], "double"
-        )
+        rows: Iterable[Row]
+        if isinstance(run, Mapping):
+            rows = rows_by_query(run)
+        elif isinstance(run, list | tuple) and all(isinstance(row, list | tuple) for row in run):
+            if wrong := next((row for row in run if len(row) != len(_TRIPLE)), None):
+                raise InvalidFile(f"run: a row is {wrong!r}; it must have a query, a document and a score")
+            rows = (dict(zip(_TRIPLE, row, strict=True)) for row in run)
+        else:
+            rows = rows_in(run, "run")
+        return run_of(run_columns(("run", row) for row in rows))
     except (TypeError, ValueError) as error:
         raise InvalidFile(f"run: {error}") from None
-
-
-def _scored(query: Any, scored: Any) -> Iterable[tuple[Any, Any]]:
-    if not isinstance(scored, Mapping):
-        raise InvalidFile(f"run: the documents of query {query!r} are {type(scored).__name__}; give {{document id: score}}")
-    return scored.items()
-
-
-def _triple(row: Mapping[str, Any]) -> tuple[Any, Any, float]:
-    """Return the query, the document and the score of a row with names."""
-    names = [next((name for name in known if name in row), None) for known in (QUERY_IDS, DOC_IDS, _SCORES)]
-    if None in names:
-        raise InvalidFile(f"run: there is: {', '.join(row)}; expected: query_id, doc_id, and score or rank")
-    query, document, value = (row[str(name)] for name in names)
-    try:
-        return query, document, -float(value) if names[2] == "rank" else float(value)
-    except (TypeError, ValueError):
-        raise InvalidFile(f"run: {names[2]} of query {query!r} is {value!r}, no number") from None
 
 
 def given_qrels(qrels: Any) -> Qrels:
@@ -61,6 +42,9 @@ def given_qrels(qrels: Any) -> Qrels:
         return qrels
     try:
         rows = by_query(qrels) if isinstance(qrels, Mapping) else rows_in(qrels, "qrels")
-        return Qrels.from_judgements([judgement_of(row) for row in rows])
+        given = Qrels.from_judgements([judgement_of(row) for row in rows])
     except (TypeError, ValueError) as error:
         raise InvalidFile(f"qrels: {str(error).removeprefix('qrels: ')}") from None
+    if not len(given):
+        raise InvalidFile("qrels: there are no judgements in it")
+    return given

@@ -21,6 +21,7 @@ from lexbench.datasets.dataset import open_dataset
 from lexbench.display.progress import Progress
 from lexbench.errors import CommandError, ContractMismatch, LexbenchError, MissingData
 from lexbench.executors import executor as named_executor
+from lexbench.outside.foreign import process_kept
 from lexbench.plugins import Executor
 from lexbench.results import Entry, Failure, QueryTexts, Result, Results, ResultSession
 from lexbench.retrievers.encoded import Encoded
@@ -89,7 +90,8 @@ def run(
 def _outcome(job: Job, data: Data, graph: Graph) -> Outcome:
     """Do one job. An error in it, also a plug-in's own, must not cost the other jobs their results."""
     try:
-        outcome = _scored_outcome(job, data, graph)
+        with process_kept():
+            outcome = _scored_outcome(job, data, graph)
         if job.system.alias_of:
             graph.store.remember_name(job.system.name, job.system.alias_of)
         if outcome.result and job.source and job.contract.source.loader == "files":
@@ -118,7 +120,10 @@ def _scored_outcome(job: Job, data: Data, graph: Graph) -> Outcome:
 def _timed(outcomes: Sequence[Outcome], timer: Timer, graph: Graph) -> Iterator[Outcome]:
     """Time, by turns, the systems of *outcomes* that have been scored."""
     timed = timer([outcome for outcome in outcomes if outcome.result], graph)
-    yield from (next(timed) if outcome.result else outcome for outcome in outcomes)
+    for outcome in outcomes:
+        with process_kept():
+            one = next(timed) if outcome.result else outcome
+        yield one
 
 
 def results_of(plan: Plan, outcomes: Iterable[Outcome], store: Store) -> Results:

@@ -8,10 +8,12 @@ Results that are shown together must have the same queries, judgements, corpus a
 import re
 from collections import Counter
 from collections.abc import Iterator
+from math import inf
 from pathlib import Path
 from shlex import quote
 from statistics import fmean
 
+import msgspec
 from msgspec.structs import astuple
 
 from lexbench.contracts import JUDGED, Contract, find_contract
@@ -25,7 +27,7 @@ from lexbench.notation import Call, Expression, Value, parse
 from lexbench.plugins import Measure
 from lexbench.results import Entry, Result, Results, Seeds, SystemResults, file_name, files_of, load, load_any, texts_reader
 from lexbench.runner.origin_checks import contradictory_origin, impossible_origin, is_elsewhere
-from lexbench.runner.timing_checks import impossible_timing
+from lexbench.runner.timing_checks import impossible_timing, numbers_in
 from lexbench.runner.value_checks import impossible_values, unattainable_values
 from lexbench.synonyms import nearest
 from lexbench.trec.qrels import Qrels
@@ -150,7 +152,8 @@ def refusal(result: Result, fault: str, suite: str = "") -> str:
 def contradictions(result: Result) -> Iterator[str]:
     """Yield the contradictions within a result, which are errors for any dataset."""
     queries, counts, bound, timings = len(result.query_ids), result.counts, _has_oracle(result), result.timings
-    numbers = (*astuple(counts), *result.sizes.values())
+    facts = (counts, result.sizes, result.lists, result.vectors, result.work, result.measured.seconds)
+    amounts = list(numbers_in(msgspec.to_builtins(facts)))
     impossible = {
         "it has no queries": not queries,
         "its name begins or ends with a space": result.system != result.system.strip(),
@@ -163,7 +166,7 @@ def contradictions(result: Result) -> Iterator[str]:
             counts.judged is not None and abs(counts.judged - result.means.get(JUDGED, counts.judged)) > _ROUNDING
         ),
         "it has two timings of one kind": len({(one.scenario, one.k, one.fingerprint) for one in timings}) < len(timings),
-        "it has a count or a size below 0": any(number is not None and number < 0 for number in numbers),
+        "it has a count, a size or a time below 0, or an infinite one": not all(0 <= number < inf for number in amounts),
         "its recall of exact is not from 0 to 1": not all(0 <= share <= 1 for share in result.found.values()),
         f"it is {'' if result.bound else 'not '}marked as an upper bound, and its system {'has' if bound else 'has no'} "
         'weights="oracle"': bound not in (None, result.bound),

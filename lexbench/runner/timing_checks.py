@@ -37,8 +37,9 @@ _LATEST = timedelta(days=2)  # ahead of this machine's clock
 
 def impossible_timing(result: Result, timing: Timing) -> Iterator[str]:
     """Yield what is impossible in a timing of a result, each beginning with its scenario."""
-    faults = (*_numbers(timing), *_counts(result, timing), *_flags(timing), *_machine(timing), *_sizes(result, timing))
-    if not any("below 0" in fault or "no QPS" in fault for fault in faults):
+    incomplete = tuple(_numbers(timing))
+    faults = (*incomplete, *_counts(result, timing), *_flags(timing), *_machine(timing), *_sizes(result, timing))
+    if not incomplete:
         faults += tuple(_rates(timing))
     yield from (f"its timing {timing.scenario}: {fault}" for fault in faults)
 
@@ -53,16 +54,15 @@ def _numbers(timing: Timing) -> Iterator[str]:
     """Yield numbers that are negative, infinite or missing."""
     facts = msgspec.to_builtins(timing)
     facts.pop("machine")
-    numbers = list(_leaves(facts))
-    if any(not isfinite(number) or number < 0 for number in numbers):
+    if any(not isfinite(number) or number < 0 for number in numbers_in(facts)):
         yield "it has a number that is infinite or below 0"
     stages = set(STAGES)
     if timing.qps.keys() != stages or min(timing.qps.values(), default=0) <= 0:
         yield "it has no QPS above 0 for each of encode_query, search and e2e"
     if single := timing.scenario == SINGLE:
         for name, found in {"stages": timing.stages, "first_pass": timing.first_pass}.items():
-            if found.keys() != stages:
-                yield f"it has no {name} for each of encode_query, search and e2e"
+            if found.keys() != stages or min(latency.mean for latency in found.values()) <= 0:
+                yield f"it has no {name} above 0 for each of encode_query, search and e2e"
     elif timing.stages or timing.overhead is not None:
         yield "only single queries have latencies"
     if timing.cpu_per_wall <= 0 or (single and timing.overhead is None):
@@ -73,13 +73,14 @@ def _numbers(timing: Timing) -> Iterator[str]:
         yield "it has no range of QPS over its processes"
 
 
-def _leaves(value: Any) -> Iterator[float]:
+def numbers_in(value: Any) -> Iterator[float]:
+    """Yield all numbers in values of JSON."""
     if isinstance(value, Mapping):
         for one in value.values():
-            yield from _leaves(one)
+            yield from numbers_in(one)
     elif isinstance(value, list | tuple):
         for one in value:
-            yield from _leaves(one)
+            yield from numbers_in(one)
     elif isinstance(value, int | float) and not isinstance(value, bool):
         yield float(value)
 

@@ -33,6 +33,25 @@ _JSON = (".json", ".jsonl", ".ndjson")
 TABLES = (*_JSON, ".csv", ".tsv", ".parquet")
 
 
+class RepeatedKey(ValueError):
+    """A JSON object has a key twice."""
+
+
+def unique_keys(pairs: list[tuple[str, Any]]) -> Row:
+    """Return a JSON object, for `json`. Raises RepeatedKey for a key that is there twice: Python would keep the last value."""
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        names = [name for name, _ in pairs]
+        raise RepeatedKey(f"the key {echoed(next(name for name in names if names.count(name) > 1))} is there twice")
+    return found
+
+
+def check_names(place: str, names: Sequence[str], known: Collection[str]) -> None:
+    """Raise InvalidFile if two columns have one *known* name, with the *place* of the header."""
+    if twice := next((name for name in names if name in known and names.count(name) > 1), None):
+        raise InvalidFile(f"{place}: two columns are called {twice!r}; rename or remove one")
+
+
 class NoColumn(ValueError):
     """A row lacks a column that it needs."""
 
@@ -96,9 +115,11 @@ def _json_lines(path: Path) -> Iterator[tuple[int, Row]]:
         if not line.strip():
             continue
         try:
-            row = json.loads(line)
+            row = json.loads(line, object_pairs_hook=unique_keys)
         except RecursionError:
             raise InvalidFile(f"{path}, line {number}: it is nested too deep") from None
+        except RepeatedKey as error:
+            raise InvalidFile(f"{path}, line {number}: {error}") from None
         except ValueError as error:
             whole = f"; if the file is one JSON value, call it {path.stem}.json" if line.lstrip()[:1] == "[" else ""
             raise InvalidFile(f"{path}, line {number}: not JSON; is the file cut off? ({error}){whole}") from None
@@ -152,7 +173,7 @@ def _json_value(path: Path) -> Any:
     with open_file(path) as file:
         text = file.read()
     try:
-        return json.loads(text, object_pairs_hook=_object)
+        return json.loads(text, object_pairs_hook=unique_keys)
     except RecursionError:
         raise InvalidFile(f"{path}: it is nested too deep") from None
     except json.JSONDecodeError as error:
@@ -161,15 +182,6 @@ def _json_value(path: Path) -> Any:
         raise InvalidFile(f"{path}, line {error.lineno}: not JSON; is the file cut off? ({error})") from None
     except ValueError as error:  # also bytes that are not UTF-8
         raise InvalidFile(f"{path}: {error}") from None
-
-
-def _object(pairs: list[tuple[str, Any]]) -> Row:
-    """Return a JSON object. Raises ValueError for a repeated key, of which Python would keep the last value only."""
-    found = dict(pairs)
-    if len(found) < len(pairs):
-        names = [name for name, _ in pairs]
-        raise ValueError(f"the key {echoed(next(name for name in names if names.count(name) > 1))} is there twice")
-    return found
 
 
 def is_frame(value: Any) -> bool:
@@ -247,6 +259,8 @@ def _separated(path: Path, table: TableColumns) -> Iterator[tuple[int, Row]]:
             f"{path}, line {first}: is this a header? Its names are unknown: {shown}; "
             f"name the columns {' and '.join(next(iter(table.shapes.values())))}, or add such a line above it"
         )
+    if header:
+        check_names(f"{path}, line {first}", names, table.known)
     columns = names if header else table.shapes.get(len(values), ())
     if not columns:
         wanted = " or ".join(f"{count} ({', '.join(known)})" for count, known in table.shapes.items())

@@ -11,7 +11,7 @@ read line by line, which also names the faulty line.
 
 import csv
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from sys import maxsize
 from typing import Any, Literal, NamedTuple, TypeAlias
@@ -19,7 +19,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from lexbench.errors import InvalidFile, LexbenchError
+from lexbench.errors import InvalidFile, LexbenchError, echoed
 from lexbench.storage.reading import blocks, lines
 
 Kind: TypeAlias = Literal["id", "float", "grade", "skip"]  # a grade is a finite number of limited size
@@ -177,6 +177,17 @@ def parse_grade(grade: Any) -> int | float:
         raise ValueError(_grade_fault(str(grade)))
     (number,) = numbers.tolist()
     return int(number) if number.is_integer() else number
+
+
+def parse_score(score: Any) -> float:
+    """Return a score, a number or its text. Tables, JSON, data in memory and servers are read by this rule.
+
+    It may be infinite or NaN, which `lexbench.trec.runs` refuses with the document. Raises ValueError if it is no number.
+    """
+    with suppress(TypeError, ValueError, OverflowError):
+        if are_numbers([score]) if isinstance(score, str) else not isinstance(score, bool):
+            return float(score)
+    raise ValueError("the score is empty" if score in (None, "") else f"the score {echoed(str(score))} is no number")
 
 
 def are_numbers(values: Sequence[Any]) -> bool:

@@ -28,6 +28,7 @@ from lexbench.storage.rows import (
     NoColumn,
     Row,
     TableColumns,
+    check_names,
     ending,
     is_frame,
     part_of_split,
@@ -51,7 +52,7 @@ from lexbench.trec.ids import bytes_of, check_writable, encode, id_of, text_of
 from lexbench.types import Judgement
 
 JUDGE = "judge:"  # begins the second column of a judgement made by a plug-in of the group `judges` (see `runner.judging`)
-# The names of columns; the first of each kind that exists counts.
+# The names of columns. Of ids the first that exists counts; two columns that could have the grades are refused.
 QUERY_IDS = ("query-id", "query_id", "qid", "query", "topic", "topic_id", "topic-id")
 DOC_IDS = ("corpus-id", "corpus_id", "doc_id", "doc-id", "docno", "docid", "document_id", "document", "doc", "pid")
 GRADES = ("score", "rel", "relevance", "grade", "label", "judgment", "judgement")
@@ -132,7 +133,7 @@ def read_judgements(
     names, known names. Raises InvalidFile with the number of a faulty line.
     """
     if not is_table(path):
-        yield from _read_lines(path, renamed)
+        yield from _read_lines(path, renamed, stated)
         return
     for number, row in rows(
         path, TableColumns(_TABLES, {*COLUMNS, *stated}, {*QUERY_IDS, *stated}, partial(by_query, split=split))
@@ -153,12 +154,22 @@ def judgement_of(row: Row) -> Judgement:
 
     Raises ValueError or TypeError if another column is missing, or if a column of numbers could be the grades.
     """
-    query, document, grade = (next((name for name in known if name in row), None) for known in (QUERY_IDS, DOC_IDS, GRADES))
+    query, document = (next((name for name in known if name in row), None) for known in (QUERY_IDS, DOC_IDS))
     if query is None or document is None:
         raise NoColumn(_lacking(QUERY_IDS if query is None else DOC_IDS, list(row)))
+    grade = _grade_column(row)
     if grade is None:
         _check_ungraded({name: [value] for name, value in row.items() if name not in (query, document)}, list(row))
     return Judgement(id_of(row[query]), id_of(row[document]), parse_grade(row[grade]) if grade else 1)
+
+
+def _grade_column(names: Collection[str]) -> str | None:
+    """Return the one of *names* that has the grades, None if there is none. Raises ValueError if two of them could."""
+    found = [name for name in GRADES if name in names]
+    if len(found) > 1:
+        one, other = found[:2]
+        raise ValueError(f"are the grades in {one!r} or in {other!r}? State it, e.g. --columns qrels.grade={other}")
+    return found[0] if found else None
 
 
 def _lacking(known: Sequence[str], names: Sequence[str]) -> str:
@@ -230,8 +241,8 @@ def _listed_documents(query: Any, given: Any) -> Iterator[Row]:
 # ---- text files ------------------------------------------------------------------------------------------------------------
 
 
-def _read_lines(path: Path, renamed: Callable[[Row], Row]) -> Iterator[Judgement]:
-    """Yield the judgements of a text file of columns."""
+def _read_lines(path: Path, renamed: Callable[[Row], Row], stated: Collection[str]) -> Iterator[Judgement]:
+    """Yield the judgements of a text file of columns; *renamed* and *stated* as in `read_judgements`."""
     begin = beginning(path, _SHAPES)
     names = [field.decode(errors="replace").lower() for field in begin.fields]
     try:
@@ -239,6 +250,8 @@ def _read_lines(path: Path, renamed: Callable[[Row], Row]) -> Iterator[Judgement
     except ValueError as error:
         raise row_error(path, begin.number, error) from None
     header = _is_header(list(places), names)
+    if header:
+        check_names(f"{path}:{begin.number}", names, {*COLUMNS, *stated})
     kinds = _kinds_by_name(places, names, f"{path}:{begin.number}") if header else _kinds_of_data(path, begin)
     wanted = [at for at, kind in enumerate(kinds) if kind != "skip"]
     columns = dict(zip(wanted, read_columns(path, kinds, begin, header=header), strict=True))
@@ -274,14 +287,19 @@ def _is_header(known: Sequence[str], names: Sequence[str]) -> bool:
 
 
 def _kinds_by_name(places: Mapping[str, int], names: Sequence[str], where: str) -> list[Kind]:
-    """Return what the columns with these *names* are. Raises InvalidFile if queries or documents are not among them."""
+    """Return what the columns with these *names* are. Raises InvalidFile if nobody can tell which has what."""
     kinds: list[Kind] = ["skip"] * len(names)
-    for known, kind in ((QUERY_IDS, "id"), (DOC_IDS, "id"), (GRADES, "grade")):
+    for known in (QUERY_IDS, DOC_IDS):
         name = next((name for name in known if name in places), None)
-        if name is None and kind == "id":
+        if name is None:
             raise MissingColumns(f"{where}: {_lacking(known, names)}")
-        if name is not None:
-            kinds[places[name]] = "grade" if kind == "grade" else "id"
+        kinds[places[name]] = "id"
+    try:
+        grade = _grade_column(places)
+    except ValueError as error:
+        raise InvalidFile(f"{where}: {error}") from None
+    if grade is not None:
+        kinds[places[grade]] = "grade"
     # Without grades, other columns are read, because one of them may have the grades.
     if "grade" not in kinds:
         kinds = [kind if name in _UNUSED else "id" for name, kind in zip(names, kinds, strict=True)]

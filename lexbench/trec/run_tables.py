@@ -1,25 +1,26 @@
-"""Runs in tables: CSV, TSV, JSON lines, JSON and Parquet with a row per document, and JSON by query.
+"""Runs in rows with names: tables (CSV, TSV, JSON lines, JSON and Parquet), data frames, and JSON or mappings by query.
 
-JSON by query is {query: {document: score}}, or {query: [document, ...]}, best first.
+By query is {query: {document: score}}, or {query: [document, ...]}, best first.
 
 Columns have the names that they have in judgements, e.g. `qid` and `docno`. The column `score` decides, or `rank` if there is
 none. A column such as `run` or `system` separates several runs. `lexbench.trec.runs` makes runs of the columns.
 """
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from lexbench.errors import InvalidFile
-from lexbench.storage.rows import TABLES, Row, TableColumns, ending, rows
-from lexbench.trec.columns import Beginning
+from lexbench.errors import InvalidFile, echoed
+from lexbench.storage.rows import TABLES, Row, TableColumns, ending, plain, rows
+from lexbench.trec.columns import Beginning, parse_score
 from lexbench.trec.ids import id_of
 from lexbench.trec.qrels import BEIR_HEADER, DOC_IDS, QUERY_IDS, by_query
 
-SCORES = ("score", "similarity", "sim", "rank")  # the score decides, or the rank if there is no score
+RANK = "rank"
+SCORES = ("score", "similarity", "sim")
 TAGS = ("tag", "run", "system", "run_id", "run-id", "runid", "run_name", "run_tag")
-_NAMES = {*QUERY_IDS, *DOC_IDS, *SCORES, *TAGS}
+_NAMES = {*QUERY_IDS, *DOC_IDS, *SCORES, RANK, *TAGS}
 _LEAST = 3  # columns: query, document, and score or rank
 
 
@@ -28,12 +29,13 @@ class RunColumns(NamedTuple):
 
     queries: list[str]
     documents: list[str]
-    scores: list[float]
+    scores: list[float]  # minus the rank if there is no score
+    ranks: list[str]  # beside scores; empty if there are none
     tags: list[str]
 
 
 def is_run_table(path: Path, begin: Beginning) -> bool:
-    """Return whether a file is a table: by its ending, or because its first line has names of columns, separated by tabs."""
+    """Return whether a file is a table: by its ending, or because its first line has names of columns."""
     names = {field.decode(errors="replace").lower() for field in begin.fields}
     return (ending(path) in TABLES and ending(path) != ".tsv") or len(_NAMES & names) >= _LEAST
 
@@ -45,31 +47,54 @@ def read_run_table(path: Path, kind: str = "") -> RunColumns:
     """
     if ending(path) == ".lz4":
         raise InvalidFile(f"{path} is compressed by ranx; in Python: ranx.Run.from_file({path.name!r}).save('run.json')")
-    found = RunColumns([], [], [], [])
-    for number, row in rows(path, TableColumns({_LEAST: ("query_id", "doc_id", "score")}, _NAMES, QUERY_IDS, _by_query), kind):
-        query, document, value = (_first(row, names) for names in (QUERY_IDS, DOC_IDS, SCORES))
-        if query is None or document is None or value is None:
+    table = TableColumns({_LEAST: ("query_id", "doc_id", "score")}, _NAMES, QUERY_IDS, rows_by_query)
+    return run_columns((f"{path}, line {number}", row) for number, row in rows(path, table, kind))
+
+
+def run_columns(placed: Iterable[tuple[str, Row]]) -> RunColumns:
+    """Return the columns of rows, each with its place for errors.
+
+    Raises InvalidFile for a row without a query, document, or score or rank, and if two columns could have the scores.
+    """
+    found = RunColumns([], [], [], [], [])
+    decides = ""  # the column that all rows need: scores of some and ranks of others cannot be compared
+    for place, row in placed:
+        query, document = (_first(row, names) for names in (QUERY_IDS, DOC_IDS))
+        scores = [name for name in SCORES if name in row] or [RANK] * (RANK in row)
+        if len(scores) > 1:
+            raise InvalidFile(f"{place}: is the score in {scores[0]!r} or in {scores[1]!r}? Remove one of the two columns")
+        decides = decides or "".join(scores)
+        if query is None or document is None or scores != [decides]:
             there = ", ".join(map(str, row))
-            raise InvalidFile(f"{path}, line {number}: there is: {there}; expected: query_id, doc_id, and score or rank")
-        if row[value] is None:
-            raise InvalidFile(f"{path}, line {number}: the {value} is empty")
+            raise InvalidFile(f"{place}: there is: {there}; expected: query_id, doc_id, and {decides or 'score or rank'}")
         try:
             found.queries.append(id_of(row[query]))
             found.documents.append(id_of(row[document]))
-            found.scores.append(-float(row[value]) if value == "rank" else float(row[value]))
         except (TypeError, ValueError) as error:
-            raise InvalidFile(f"{path}, line {number}: {error}") from None
+            raise InvalidFile(f"{place}: {error}") from None
+        try:
+            found.scores.append(-parse_score(row[decides]) if decides == RANK else parse_score(row[decides]))
+        except ValueError as error:
+            entry = f"document {echoed(found.documents[-1])} of query {echoed(found.queries[-1])}"
+            raise InvalidFile(f"{place}: {entry}: {error}") from None
+        if decides != RANK and RANK in row:
+            found.ranks.append(str(row[RANK]))
         tag = _first(row, TAGS)
         found.tags.append(str(row[tag]) if tag else "")
-    return found
+    return found._replace(ranks=found.ranks if len(found.ranks) == len(found.scores) else [])
 
 
-def _by_query(run: Mapping[str, Any]) -> Iterator[Row]:
-    """Yield a row for each document of a run in JSON; one without a score has its place in the list as its rank."""
+def rows_by_query(run: Mapping[str, Any]) -> Iterator[Row]:
+    """Yield a row for each document of a run by query; one without a score has its place in the list as its rank.
+
+    Raises TypeError or ValueError for anything else, e.g. a set, which has no order.
+    """
+    if wrong := next((query for query, given in run.items() if isinstance(plain(given), set | frozenset)), None):
+        raise TypeError(f"the documents of query {wrong!r} are a set, which has no order; give a list, best first")
     places: Counter[str] = Counter()
     for row in by_query(run):
         places[row[BEIR_HEADER[0]]] += 1
-        yield {"rank": places[row[BEIR_HEADER[0]]], **row}
+        yield row if any(name in row for name in (*SCORES, RANK)) else {RANK: places[row[BEIR_HEADER[0]]], **row}
 
 
 def _first(row: Row, names: tuple[str, ...]) -> str | None:

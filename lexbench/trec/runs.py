@@ -31,10 +31,10 @@ from numpy.typing import ArrayLike, NDArray
 
 from lexbench.errors import InvalidFile, LexbenchError, UnknownName, listed
 from lexbench.storage.atomic import writer
-from lexbench.storage.rows import ending
+from lexbench.storage.rows import TABLES, ending
 from lexbench.trec.columns import NOTHING, Kind, beginning, errors_name, read_columns
 from lexbench.trec.ids import bytes_of, check_writable, encode, factorize, lookup, text_of
-from lexbench.trec.run_tables import is_run_table, read_run_table
+from lexbench.trec.run_tables import RunColumns, is_run_table, read_run_table
 from lexbench.types import Hits
 
 RunFormat = Literal["trec", "msmarco", "scored", "table", "ranx"]
@@ -44,6 +44,7 @@ _TREC: Sequence[Kind] = ("id", "skip", "id", "id", "float", "id")
 _RANKED: Sequence[Kind] = ("id", "id", "float")
 _SHAPES: Mapping[int, Sequence[Kind]] = {len(kinds): kinds for kinds in (_TREC, _TREC[:-1], _RANKED)}  # of lines
 _LISTED = 4  # tags in a message
+_RISING = 5  # lines whose score is higher than that of the line above, so many that they are no accident
 
 
 @dataclass(frozen=True, eq=False)
@@ -294,8 +295,20 @@ class _Columns(NamedTuple):
     def run(self, precision: Precision) -> Run:
         """Return the entries as one run. Raises LexbenchError if a document is repeated, or for a score that is not finite."""
         run = Run.from_entries(self.queries, self.documents, self.scores, precision)
-        notes = _notes(len(run.query_ids), self.queries, self.ranks, self.scores, self.tag) if len(self.ranks) else ()
-        return replace(run, notes=tuple(notes))
+        return replace(run, notes=tuple(_notes(len(run.query_ids), self)))
+
+
+def run_of(table: RunColumns, precision: Precision = "double") -> Run:
+    """Return the entries of rows with names as one run, with its notes.
+
+    Raises LexbenchError if a document is repeated, or for a score that is not finite.
+    """
+    return _of_table(table).run(precision)
+
+
+def _of_table(table: RunColumns) -> _Columns:
+    queries, documents, ranks, tags = map(encode, (table.queries, table.documents, table.ranks, table.tags))
+    return _Columns(queries, documents, np.array(table.scores, float), ranks, tags)
 
 
 def _by_tag(file: Path, columns: _Columns, precision: Precision) -> dict[str, Run]:
@@ -308,9 +321,11 @@ def _read_columns(path: Path, layout: RunFormat | None) -> _Columns:
     begin = NOTHING if ending(path) == ".parquet" else beginning(path, _SHAPES)
     first = begin.fields
     if layout in ("table", "ranx") or (layout is None and is_run_table(path, begin)):
-        table = read_run_table(path, ".json" if layout == "ranx" else "")
-        scores = np.array(table.scores, float)
-        return _Columns(encode(table.queries), encode(table.documents), scores, encode(()), encode(table.tags))
+        if layout is None and not begin.tabs and ending(path) not in TABLES:
+            raise InvalidFile(
+                f"{path}:{begin.number}: blanks separate names of columns; remove this line, or separate columns by tabs"
+            )
+        return _of_table(read_run_table(path, ".json" if layout == "ranx" else ""))
     if layout in ("msmarco", "scored") or (layout is None and len(first) == len(_RANKED)):
         return _read_ranked(path, layout)
     # trec_eval refuses the five columns query Q0 document rank score, but they are unambiguous.
@@ -349,20 +364,22 @@ def _are_ranks(queries: NDArray[np.bytes_], numbers: NDArray[np.float64]) -> boo
     return bool(np.array_equal(numbers[order], counted))
 
 
-def _notes(
-    lists: int,
-    queries: NDArray[np.bytes_],
-    ranks: NDArray[np.bytes_],
-    scores: NDArray[np.float64],
-    tags: NDArray[np.bytes_],
-) -> Iterator[str]:
-    """Yield a note for each contradiction in the columns (entries,) of a run file with so many *lists*."""
-    rises = np.flatnonzero(scores[1:] > scores[:-1])
-    rises = rises[queries[rises] == queries[rises + 1]]
+def _notes(lists: int, columns: _Columns) -> Iterator[str]:
+    """Yield a note for each contradiction in the *columns* of a run with so many *lists*."""
+    queries, scores, ranks, tags = columns.queries, columns.scores, columns.ranks, columns.tag
+    within = np.flatnonzero(queries[1:] == queries[:-1])  # entries that the next line follows in the same list
+    rises = within[scores[within + 1] > scores[within]]
+    against = queries[:0]
     with suppress(ValueError, OverflowError):  # a file may have other texts in place of ranks
-        against = np.unique(queries[rises][ranks[rises].astype(np.int64) < ranks[rises + 1].astype(np.int64)])
-        if len(against):
-            yield f"in {len(against)} of {lists} lists a later rank has a higher score: scores decide, as in trec_eval"
+        numbers = ranks.astype(np.int64) if len(ranks) else np.zeros(len(queries), np.int64)
+        against = np.unique(queries[rises[numbers[rises] < numbers[rises + 1]]])
+    if len(against):
+        yield f"in {len(against)} of {lists} lists a later rank has a higher score: scores decide, as in trec_eval"
+    elif len(rises) >= _RISING and not (scores[within + 1] < scores[within]).any():
+        yield (
+            "the scores never fall from line to line, and the highest score counts as the best: are they distances, or ranks? "
+            "Then change their sign"
+        )
     if (others := np.unique(tags[tags != tags[:1]])).size:
         first, second = text_of(tags[0]), text_of(others[0])
         yield f"its lines have {len(others) + 1} tags, e.g. {first!r} and {second!r}: is it one run?"

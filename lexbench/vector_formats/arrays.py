@@ -6,7 +6,7 @@ has an array of ids and one of vectors, or one vector under each id.
 """
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 from zipfile import BadZipFile
@@ -100,8 +100,7 @@ def _loaded(path: Path) -> Any:
 
 def _of_archive(path: Path, arrays: Mapping[str, NDArray[Any]]) -> DenseRows:
     """Return the vectors of an archive, in which ids and vectors are arrays, or each array is the vector of its name."""
-    names = [next((name for name in known if name in arrays), None) for known in (_IDS, _VECTORS)]
-    ids, vectors = names
+    ids, vectors = next((name for name in _IDS if name in arrays), None), only_one(str(path), _VECTORS, arrays)
     if ids is not None and vectors is not None:
         return DenseRows(_texts(path, arrays[ids]), arrays[vectors])
     if arrays and all(one.ndim == _FLAT and one.dtype.kind == "f" for one in arrays.values()):
@@ -109,6 +108,14 @@ def _of_archive(path: Path, arrays: Mapping[str, NDArray[Any]]) -> DenseRows:
             raise InvalidFile(f"{path}: its vectors are not all as long as the first")
         return DenseRows(list(arrays), np.stack(list(arrays.values())))
     raise InvalidFile(f"{path}: no arrays {_IDS[0]!r} and {_VECTORS[0]!r}; there is: {', '.join(arrays) or 'nothing'}")
+
+
+def only_one(where: str, known: Sequence[str], names: Collection[str]) -> str | None:
+    """Return the one of the *known* names of vectors that is there, None if there is none. Raises InvalidFile for two."""
+    found = [name for name in known if name in names]
+    if len(found) > 1:
+        raise InvalidFile(f"{where}: are the vectors in {found[0]!r} or in {found[1]!r}? Keep one of the two")
+    return found[0] if found else None
 
 
 def _read_ids(path: Path) -> list[str]:

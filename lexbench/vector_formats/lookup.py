@@ -28,7 +28,7 @@ from lexbench.storage.reading import lines
 from lexbench.storage.rows import parquet_file
 from lexbench.trec.ids import RowsById, encode
 from lexbench.vector_formats import arrays
-from lexbench.vector_formats.arrays import DenseRows
+from lexbench.vector_formats.arrays import DenseRows, only_one
 from lexbench.vector_formats.blocks import VectorBlock, Vocabulary
 
 IDS = ("docid", "qid", "_id", "id", "doc_id", "query_id", "corpus-id", "query-id")  # the first that exists counts
@@ -183,7 +183,7 @@ def _from_arrow(column: Any, file: Path) -> NDArray[np.float32]:
 def _columns(names: Sequence[str], where: str) -> tuple[str, str]:
     """Return the names of the id column and the vector column."""
     id_name = next((name for name in IDS if name in names), None)
-    vector_name = next((name for name in VECTORS if name in names), None)
+    vector_name = only_one(where, VECTORS, names)
     if id_name is None or vector_name is None:
         wanted = IDS if id_name is None else VECTORS
         raise InvalidFile(f"{where}: no column {', '.join(wanted[:-1])} or {wanted[-1]}; there is: {', '.join(names)}")

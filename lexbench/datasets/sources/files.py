@@ -11,6 +11,7 @@ Files may be compressed. One of several splits of judgements is read. The format
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import chain, islice
@@ -213,8 +214,9 @@ class Files(Source):
             else:
                 every_record = records.numbered_records(path, self.contract.source.split, self.columns[kind])
                 found = (str(number) for number, record in every_record if record.record_id == record_id)
-            if numbers := list(islice(found, 2)):
-                return f"{path}:{' and '.join(numbers)}"
+            with suppress(InvalidFile):  # topics of TREC are no table
+                if numbers := list(islice(found, 2)):
+                    return f"{path}:{' and '.join(numbers)}"
         return str(files[0])
 
     def judgement_notes(self) -> list[str]:
