@@ -55,7 +55,6 @@ if TYPE_CHECKING:
     from lexbench.timing.protocol import TimingSettings
 
 Measured: TypeAlias = Callable[[dict[str, float], dict[str, float]], float]
-FORMS = ("latex", "markdown", "csv")  # of one table of a leaderboard
 LIST_DEPTHS = (10, 100)
 CHANGES = 5  # queries that a comparison shows
 GATE_FILE = Path("lexbench-gate.toml")

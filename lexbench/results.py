@@ -328,10 +328,6 @@ class SystemResults(msgspec.Struct, frozen=True, kw_only=True):
     results: list[Result]
 
 
-def _no_texts() -> QueryTexts | None:
-    return None
-
-
 class Entry(NamedTuple):
     """One result, and what is known beside it."""
 
@@ -339,7 +335,7 @@ class Entry(NamedTuple):
     suite: str = ""  # that it was run in, or that its folder of results has it in
     run: "Path | Run | None" = None  # the artifact of its run in the store, or the run itself
     person: str = ""  # who ran it, in merged results
-    texts: Callable[[], QueryTexts | None] = _no_texts  # of its dataset, read when it is called
+    texts: Callable[[], QueryTexts | None] = lambda: None  # of its dataset, read when it is called
 
 
 class Failure(msgspec.Struct, frozen=True, kw_only=True):
@@ -452,11 +448,11 @@ class Results(Answer):
         What is None selects nothing out. Raises UnknownName for a system or dataset without a result.
         """
         entries = [entry for entry in self.entries if suite is None or entry.suite == suite]
-        for what, names, of_entry in (("dataset", datasets, _dataset_of), ("system", systems, _system_of)):
+        for what, names in (("dataset", datasets), ("system", systems)):
             if names is not None:
                 groups: dict[str, list[Entry]] = {}
                 for entry in entries:
-                    groups.setdefault(of_entry(entry), []).append(entry)
+                    groups.setdefault(getattr(entry.result, what), []).append(entry)
                 wanted = [names] if isinstance(names, str) else list(names)
                 if unknown := [name for name in wanted if name not in groups]:
                     raise UnknownName(f"{what} in these results:", unknown[0], groups)
@@ -631,14 +627,6 @@ class Results(Answer):
         import lexbench
 
         return lexbench.leaderboard(self, published=published).copy("latex", dataset=dataset, baseline=baseline)
-
-
-def _dataset_of(entry: Entry) -> str:
-    return entry.result.dataset
-
-
-def _system_of(entry: Entry) -> str:
-    return entry.result.system
 
 
 def _firsts(items: Iterable[tuple[str, Result]]) -> dict[str, Result]:

@@ -27,7 +27,8 @@ def interval(values: NDArray[np.float64], *, level: float = 0.95) -> tuple[float
 
 def intervals(values: NDArray[np.float64], *, level: float = 0.95) -> NDArray[np.float64]:
     """Return the `interval` of every row of *values* (systems, queries), as (systems, 2). All rows share their draws."""
-    return _percentiles(means(values), level).T
+    tail = 50 * (1 - level)
+    return np.asarray(np.percentile(means(values), [tail, 100 - tail], axis=0)).T
 
 
 def difference_interval(differences: NDArray[np.float64], *, level: float = 0.95) -> tuple[float, float]:
@@ -122,8 +123,3 @@ def _sums_by_count(drawn: NDArray[np.int64], values: NDArray[np.float64]) -> NDA
     places = drawn + np.arange(count)[:, np.newaxis] * queries
     counts = np.bincount(places.ravel(), minlength=count * queries).reshape(count, queries)
     return np.asarray(counts.astype(np.float64) @ values.T)
-
-
-def _percentiles(resampled: NDArray[np.float64], level: float) -> NDArray[np.float64]:
-    tail = 50 * (1 - level)
-    return np.asarray(np.percentile(resampled, [tail, 100 - tail], axis=0))

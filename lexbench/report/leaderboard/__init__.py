@@ -144,8 +144,8 @@ class Leaderboard(Answer):
         if folder and (self.folder is None or Path(folder) != self.folder):
             self.results.save(folder)
         texts = self.pages(folder)
-        if stale(texts):
-            write(texts)
+        for path, text in texts.items():
+            atomic.write_text(path, text)
         return list(texts)
 
     def tables(self) -> list[Table]:
@@ -157,12 +157,6 @@ class Leaderboard(Answer):
             rows = tuple((row.name, *(value.text for value in row.values)) for row in grid.rows)
             shown.append(Table(f"{section.name}: {grid.title}", header, rows, (*grid.notes, *section.notes)))
         return shown
-
-
-def write(texts: Mapping[Path, str]) -> None:
-    """Write the pages that `pages` returned."""
-    for path, text in texts.items():
-        atomic.write_text(path, text)
 
 
 def stale(texts: Mapping[Path, str]) -> list[Path]:
