@@ -21,6 +21,7 @@ from urllib.parse import unquote
 
 import msgspec
 
+import lexbench
 from lexbench.display.answer import Answer
 from lexbench.display.table import Table
 from lexbench.errors import CannotStart, CommandError, InvalidFile, UnknownName
@@ -537,8 +538,6 @@ class Results(Answer):
 
     def tables(self) -> Sequence[Table]:
         """Return the tables that `lexbench run` prints."""
-        import lexbench
-
         return lexbench.summary(self).tables()
 
     @property
@@ -552,14 +551,10 @@ class Results(Answer):
 
     def document(self) -> Any:
         """Return the results, failures and means over datasets."""
-        import lexbench
-
         return lexbench.summary(self).document()
 
     def run(self, system: str, dataset: str) -> dict[str, dict[str, float]]:
         """Return the ranked lists behind a result: the score of each document by query, best first. See `lexbench.lists`."""
-        import lexbench
-
         return lexbench.lists(self, system, dataset)
 
     @property
@@ -569,52 +564,36 @@ class Results(Answer):
 
     def per_query(self, measure: str | None = None, dataset: str | None = None) -> "pd.DataFrame":
         """Return a data frame with a row per query, its id and text, and a column per system. See `lexbench.per_query`."""
-        import lexbench
-
         return lexbench.per_query(self, measure, dataset).to_pandas()
 
     def explain(self, query: str, system: str, dataset: str | None = None, **settings: Any) -> "Explanation":
         """Show which terms of a query make a system's scores on *dataset*, by default the first. See `lexbench.explain`."""
-        import lexbench
-
         name = dataset or next(iter(self.datasets), "")
         result = self.one(system, name)
         return lexbench.explain(query, result.expression or system, self.session.data.get(name, name), **settings)
 
     def plot(self, cost: Literal["index", "speed"] = "index", dataset: str | None = None) -> "Picture":
         """Return a figure of effectiveness over index size or speed. See `lexbench.plot`."""
-        import lexbench
-
         return lexbench.plot(self, cost, dataset)
 
     def to_markdown(self, dataset: str = "", published: Literal["none", "few", "all"] = "none") -> str:
         """Return a table in GitHub's Markdown, like `lexbench leaderboard --copy markdown`. See `to_latex`."""
-        import lexbench
-
         return lexbench.leaderboard(self, published=published).copy("markdown", dataset=dataset)
 
     def compare(self, *systems: str, **settings: Any) -> "Comparison":
         """Compare *systems* with the first of them; after one name, or none, all others follow. See `lexbench.compare`."""
-        import lexbench
-
         return lexbench.compare(self, *systems, **settings)
 
     def report(self, *systems: str, **settings: Any) -> "Report":
         """Answer whether to change from the first of *systems* to another. See `lexbench.report`."""
-        import lexbench
-
         return lexbench.report(self, *systems, **settings)
 
     def ranks(self, measure: str | None = None, **settings: Any) -> "Ranks":
         """Return the ranks that paired tests leave possible. See `lexbench.ranks`."""
-        import lexbench
-
         return lexbench.ranks(self, measure, **settings)
 
     def leaderboard(self, folder: str | Path) -> Path:
         """Write the results and the pages of a leaderboard into *folder*, where other results stay; return index.html."""
-        import lexbench
-
         self.save(folder)
         lexbench.leaderboard(folder).save()
         return Path(folder) / "index.html"
@@ -624,8 +603,6 @@ class Results(Answer):
 
         Each figure that differs significantly from that of *baseline* is marked. *published* scores are none, few or all.
         """
-        import lexbench
-
         return lexbench.leaderboard(self, published=published).copy("latex", dataset=dataset, baseline=baseline)
 
 

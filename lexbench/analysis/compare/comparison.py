@@ -59,11 +59,6 @@ class Compared(NamedTuple):
     reader: Reader
 
 
-def compare(names: Sequence[str], **settings: Any) -> Comparison:
-    """Return the comparison of `compared`, which has the same arguments."""
-    return compared(names, **settings).comparison
-
-
 def compared(  # noqa: PLR0913 - the settings of a comparison
     names: Sequence[str],
     *,
