@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from lexbench.contracts import MEASURES
 from lexbench.display.progress import Plain, Progress
-from lexbench.errors import CommandError
+from lexbench.errors import CommandError, UnknownName
 from lexbench.registry import PACKAGES
 
 if TYPE_CHECKING:
@@ -55,7 +55,6 @@ if TYPE_CHECKING:
     from lexbench.timing.protocol import TimingSettings
 
 Measured: TypeAlias = Callable[[dict[str, float], dict[str, float]], float]
-FORMS = ("latex", "markdown", "csv")  # of one table of a leaderboard
 LIST_DEPTHS = (10, 100)
 CHANGES = 5  # queries that a comparison shows
 GATE_FILE = Path("lexbench-gate.toml")
@@ -517,7 +516,7 @@ def compare(
     named, and names are looked up there. The first argument may also be runs, a list or {name: run}; a run is a file, {query
     id: {document id: score}} or a data frame. *qrels* may be {query id: {document id: grade}}.
     """
-    from lexbench.analysis.compare.comparison import compare as compare_systems
+    from lexbench.analysis.compare.comparison import compared
     from lexbench.analysis.compare.run_files import given_runs, given_systems
     from lexbench.analysis.slices import read_slices
     from lexbench.results import Results
@@ -528,7 +527,7 @@ def compare(
     container = [one for one in systems[:1] if isinstance(one, Results)]
     names, settings = _compared((*container, *given), results, chosen, seeds=seeds, store=store, progress=progress)
     texts = None if isinstance(queries, int) else queries if isinstance(queries, Mapping) else Path(queries)
-    return compare_systems(
+    return compared(
         names,
         **settings,
         measures=asked,
@@ -538,7 +537,7 @@ def compare(
         slices=read_slices(Path(slices)) if slices else None,
         runs=given_runs(given, chosen, qrels, asked, texts, claims=bool(claims)),
         claims=[claims] if isinstance(claims, str) else claims,
-    )
+    ).comparison
 
 
 def _compared(
@@ -546,7 +545,6 @@ def _compared(
     progress: Progress | None,
 ) -> tuple[list[str], dict[str, Any]]:  # fmt: skip
     """Return the names of compared *systems*, and where their results are found, as settings of a comparison."""
-    from lexbench.errors import UnknownName
     from lexbench.results import Results
 
     container = next((one for one in (*systems[:1], results) if isinstance(one, Results)), None)
@@ -872,7 +870,6 @@ def export(
     Writes the runs and results of the store, or *results*, into *folder*, in the format *format_name*. Most formats have
     one file per system and dataset; the list of formats names the others. Returns the paths.
     """
-    from lexbench.errors import UnknownName
     from lexbench.interop.conversion import export as export_results
     from lexbench.results import Results
 
@@ -900,7 +897,6 @@ def import_(format_name: str, source: "str | Path", target: "str | Path", *, pro
     Converts *source*, a file of the format *format_name*, to *target*. Runs become a TREC run file, for `lexbench score`
     and for the system `run_file(path="TARGET")`. Judgements become TREC qrels.
     """
-    from lexbench.errors import UnknownName
     from lexbench.interop.conversion import import_file
 
     known = import_formats()

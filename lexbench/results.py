@@ -21,6 +21,7 @@ from urllib.parse import unquote
 
 import msgspec
 
+import lexbench
 from lexbench.display.answer import Answer
 from lexbench.display.table import Table
 from lexbench.errors import CannotStart, CommandError, InvalidFile, UnknownName
@@ -328,10 +329,6 @@ class SystemResults(msgspec.Struct, frozen=True, kw_only=True):
     results: list[Result]
 
 
-def _no_texts() -> QueryTexts | None:
-    return None
-
-
 class Entry(NamedTuple):
     """One result, and what is known beside it."""
 
@@ -339,7 +336,7 @@ class Entry(NamedTuple):
     suite: str = ""  # that it was run in, or that its folder of results has it in
     run: "Path | Run | None" = None  # the artifact of its run in the store, or the run itself
     person: str = ""  # who ran it, in merged results
-    texts: Callable[[], QueryTexts | None] = _no_texts  # of its dataset, read when it is called
+    texts: Callable[[], QueryTexts | None] = lambda: None  # of its dataset, read when it is called
 
 
 class Failure(msgspec.Struct, frozen=True, kw_only=True):
@@ -452,11 +449,11 @@ class Results(Answer):
         What is None selects nothing out. Raises UnknownName for a system or dataset without a result.
         """
         entries = [entry for entry in self.entries if suite is None or entry.suite == suite]
-        for what, names, of_entry in (("dataset", datasets, _dataset_of), ("system", systems, _system_of)):
+        for what, names in (("dataset", datasets), ("system", systems)):
             if names is not None:
                 groups: dict[str, list[Entry]] = {}
                 for entry in entries:
-                    groups.setdefault(of_entry(entry), []).append(entry)
+                    groups.setdefault(getattr(entry.result, what), []).append(entry)
                 wanted = [names] if isinstance(names, str) else list(names)
                 if unknown := [name for name in wanted if not isinstance(name, str) or name not in groups]:
                     raise UnknownName(f"{what} in these results:", str(unknown[0]), groups)
@@ -545,8 +542,6 @@ class Results(Answer):
 
     def tables(self) -> Sequence[Table]:
         """Return the tables that `lexbench run` prints."""
-        import lexbench
-
         return lexbench.summary(self).tables()
 
     @property
@@ -560,14 +555,10 @@ class Results(Answer):
 
     def document(self) -> Any:
         """Return the results, failures and means over datasets."""
-        import lexbench
-
         return lexbench.summary(self).document()
 
     def run(self, system: str, dataset: str) -> dict[str, dict[str, float]]:
         """Return the ranked lists behind a result: the score of each document by query, best first. See `lexbench.lists`."""
-        import lexbench
-
         return lexbench.lists(self, system, dataset)
 
     @property
@@ -577,52 +568,36 @@ class Results(Answer):
 
     def per_query(self, measure: str | None = None, dataset: str | None = None) -> "pd.DataFrame":
         """Return a data frame with a row per query, its id and text, and a column per system. See `lexbench.per_query`."""
-        import lexbench
-
         return lexbench.per_query(self, measure, dataset).to_pandas()
 
     def explain(self, query: str, system: str, dataset: str | None = None, **settings: Any) -> "Explanation":
         """Show which terms of a query make a system's scores on *dataset*, by default the first. See `lexbench.explain`."""
-        import lexbench
-
         name = dataset or next(iter(self.datasets), "")
         result = self.one(system, name)
         return lexbench.explain(query, result.expression or system, self.session.data.get(name, name), **settings)
 
     def plot(self, cost: Literal["index", "speed"] = "index", dataset: str | None = None) -> "Picture":
         """Return a figure of effectiveness over index size or speed. See `lexbench.plot`."""
-        import lexbench
-
         return lexbench.plot(self, cost, dataset)
 
     def to_markdown(self, dataset: str = "", published: Literal["none", "few", "all"] = "none") -> str:
         """Return a table in GitHub's Markdown, like `lexbench leaderboard --copy markdown`. See `to_latex`."""
-        import lexbench
-
         return lexbench.leaderboard(self, published=published).copy("markdown", dataset=dataset)
 
     def compare(self, *systems: str, **settings: Any) -> "Comparison":
         """Compare *systems* with the first of them; after one name, or none, all others follow. See `lexbench.compare`."""
-        import lexbench
-
         return lexbench.compare(self, *systems, **settings)
 
     def report(self, *systems: str, **settings: Any) -> "Report":
         """Answer whether to change from the first of *systems* to another. See `lexbench.report`."""
-        import lexbench
-
         return lexbench.report(self, *systems, **settings)
 
     def ranks(self, measure: str | None = None, **settings: Any) -> "Ranks":
         """Return the ranks that paired tests leave possible. See `lexbench.ranks`."""
-        import lexbench
-
         return lexbench.ranks(self, measure, **settings)
 
     def leaderboard(self, folder: str | Path) -> Path:
         """Write the results and the pages of a leaderboard into *folder*, where other results stay; return index.html."""
-        import lexbench
-
         self.save(folder)
         lexbench.leaderboard(folder).save()
         return Path(folder) / "index.html"
@@ -632,17 +607,7 @@ class Results(Answer):
 
         Each figure that differs significantly from that of *baseline* is marked. *published* scores are none, few or all.
         """
-        import lexbench
-
         return lexbench.leaderboard(self, published=published).copy("latex", dataset=dataset, baseline=baseline)
-
-
-def _dataset_of(entry: Entry) -> str:
-    return entry.result.dataset
-
-
-def _system_of(entry: Entry) -> str:
-    return entry.result.system
 
 
 def _firsts(items: Iterable[tuple[str, Result]]) -> dict[str, Result]:

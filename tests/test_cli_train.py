@@ -93,7 +93,6 @@ def test_a_dry_run_states_the_settings_of_the_recipe(place, capsys):
         (["all", "msmarko"], 3, "no recipe or file 'msmarko'; did you mean 'msmarco'"),
         (["all", "msmarco", "--set", "hardware.precision=fp32"], 3, "msmarco-passage/train/judged is not here"),
         (["all", "none.toml"], 3, "no recipe or file 'none.toml'"),
-        (["all", "mine.toml", "--set", "stage1.lambda=1"], 3, "did you mean 'stage1.lambda_"),
         (["all", "mine.toml", "--set", "hardware.precision=fp8"], 2, "hardware.precision=fp8: Invalid enum value 'fp8'"),
         (["all", "mine.toml", "--set", "selection.datasets=['pydoc/test']"], 3, "pydoc/test is for testing"),
         (["all", "mine.toml", "--set", "hardware.precision=fp16"], 2, "precision fp16 is for GPUs; on the processor type"),

@@ -10,7 +10,8 @@ from samples import ranked
 from tiny import answer, ended, run
 from workbench import results
 
-from lexbench.analysis.compare.comparison import compare, config_diff
+import lexbench
+from lexbench.analysis.compare.comparison import config_diff
 from lexbench.analysis.compare.tables import verdict
 from lexbench.analysis.list_similarity import list_similarities, rbo
 from lexbench.datasets.dataset import open_dataset
@@ -59,10 +60,10 @@ def test_with_a_margin_a_system_fails_unless_it_is_shown_to_be_no_worse(store, t
     folder = saved(tmp_path / "saved", result("full", BASE), result("pruned", pruned), result("noisy", noisy))
 
     assert run(capsys, "compare", "full", "pruned", folder, "-d", "pydoc/test", "--margin", ".2")[0] == 0
-    found = compare(["full", "pruned", "noisy", folder], store=store, margin=0.12)
+    found = lexbench.compare("full", "pruned", "noisy", folder, store=store.root, margin=0.12)
     assert [one.no_worse.holds for one in found.datasets[0].differences] == [True, False]
     assert found.worse == ["noisy on pydoc/test"]
-    strict = compare(["full", "pruned", folder], store=store, margin=0.005)
+    strict = lexbench.compare("full", "pruned", folder, store=store.root, margin=0.005)
     assert strict.worse == ["pruned on pydoc/test", "noisy on pydoc/test"]
 
 
@@ -71,7 +72,7 @@ def test_p_is_corrected_over_all_systems_and_datasets(store, tmp_path):
     lower = BASE - RNG.random(QUERIES) * 0.1
     systems = {"a": BASE, "b": lower, "c": BASE}.items()
     found = [result(name, values, dataset) for dataset in ("pydoc/test", "pydoc/dev") for name, values in systems]
-    made = compare([saved(tmp_path / "saved", *found)], store=store)
+    made = lexbench.compare(saved(tmp_path / "saved", *found), store=store.root)
     ps = [(one.p, one.corrected, verdict(one)) for on in made.datasets for one in on.differences]
 
     assert [one.dataset for one in made.datasets] == ["pydoc/dev", "pydoc/test"]
@@ -110,7 +111,7 @@ def test_notes_name_left_out_datasets_and_upper_bounds(store, tmp_path, capsys):
     A result with weights tuned on the tested queries keeps its note.
     """
     bound = result("b", BASE, bound=True, notes=[Note("bound", "chosen on these queries"), Note("model", "ORACLE: a word")])
-    notes = compare([saved(tmp_path / "bound", result("a", BASE), bound)], store=store).notes
+    notes = lexbench.compare(saved(tmp_path / "bound", result("a", BASE), bound), store=store.root).notes
     assert notes == ["b on pydoc/test: chosen on these queries"]
     folder = saved(tmp_path / "saved", *(result(name, BASE) for name in "ab"), result("a", BASE, "pydoc/dev"))
     line = "left out, because some systems have no result there: pydoc/dev"
@@ -148,9 +149,9 @@ def test_one_name_in_two_folders_is_two_systems(store, tmp_path):
     """Different results of one name are labelled by folder; equal results given twice are one system."""
     old, new = saved(tmp_path / "old", result("bm25", BASE)), saved(tmp_path / "new", result("bm25", BASE + 0.1))
 
-    assert compare([old, new], store=store).systems == [f"{old}: bm25", f"{new}: bm25"]
+    assert lexbench.compare(old, new, store=store.root).systems == [f"{old}: bm25", f"{new}: bm25"]
     with_other = saved(tmp_path / "more", result("bm25", BASE), result("other", BASE))
-    assert compare(["other", old, with_other], store=store).systems == ["other", "bm25"]
+    assert lexbench.compare("other", old, with_other, store=store.root).systems == ["other", "bm25"]
 
 
 def test_names_can_be_looked_up_in_a_folder(store, tmp_path, capsys):
@@ -164,8 +165,11 @@ def test_names_can_be_looked_up_in_a_folder(store, tmp_path, capsys):
     assert document["datasets"][0]["differences"][0]["losses"] == QUERIES
     assert [change["text"] for change in document["query_changes"]] == [None] * 5  # these are no queries of pydoc
     assert f"no result in {folder} of 'other'" in ended(capsys, 3, "compare", "old", "other", "--results", folder).err
-    assert compare(["old", "my-model"], store=store, results=tmp_path / "saved").systems == ["old", "my-model"]  # no my@model
-    assert compare(["old", "my-model", folder], store=store).systems[:2] == ["old", "my-model"]
+    assert lexbench.compare("old", "my-model", store=store.root, results=tmp_path / "saved").systems == [
+        "old",
+        "my-model",
+    ]
+    assert lexbench.compare("old", "my-model", folder, store=store.root).systems[:2] == ["old", "my-model"]
 
 
 def test_a_mean_needs_all_its_members(store, tmp_path):
@@ -175,9 +179,9 @@ def test_a_mean_needs_all_its_members(store, tmp_path):
     found = [result(name, BASE - loss * (name == "b"), dataset) for dataset, loss in losses.items() for name in ("a", "b")]
     write_results(found, "beir", tmp_path / "whole")
     write_results(found[2:], "beir", tmp_path / "part")
-    [macro] = compare([str(tmp_path / "whole")], store=store).means
+    [macro] = lexbench.compare(str(tmp_path / "whole"), store=store.root).means
 
-    assert compare([str(tmp_path / "part")], store=store).means == []
+    assert lexbench.compare(str(tmp_path / "part"), store=store.root).means == []
     assert macro.means["a"] == pytest.approx(BASE.mean())
     assert macro.differences[0].difference == pytest.approx(-0.0275)
     assert macro.differences[0].interval == pytest.approx((-0.0275, -0.0275))
@@ -211,7 +215,7 @@ def runs(bread, tmp_path_factory):
 def test_the_document_that_made_the_difference_is_named(runs, monkeypatch, capsys):
     """It scores 2 x 1 with the first vectors, behind nine documents with 4, and 2 x 3 + 1 x 2 with the second."""
     store, names, query, document = runs
-    changed = next(one for one in compare(names, store=store, queries=200).query_changes if one.query == query)
+    changed = next(one for one in lexbench.compare(*names, store=store.root, queries=200).query_changes if one.query == query)
 
     assert changed.text
     assert changed.value > changed.baseline_value

@@ -11,8 +11,8 @@ import pytest
 import samples
 from tiny import ended
 
+import lexbench
 from lexbench.errors import UnknownName
-from lexbench.report import leaderboard
 from lexbench.report.grid import Column, Grid, Row, Value
 from lexbench.report.leaderboard import copies
 from lexbench.report.leaderboard.copies import View
@@ -103,14 +103,14 @@ def two(tmp_path):
 
 def test_boards_of_two_people_are_merged(two):
     """Equal results are one row, different ones a row each; the page lists the rows and the machine of each person."""
-    (section,) = leaderboard.read_board(two / "anna", {"bo": two / "bo"}).suites
+    (section,) = lexbench.leaderboard(two / "anna", merge={"bo": two / "bo"}).board.suites
     ours = {system.label: system.who for system in section.systems}
     assert ours == {"x (bo)": ("bo",), "bm25": ("anna", "bo"), "x (anna)": ("anna",), "y": ("bo",)}
     assert section.ran == (
         "anna: bm25, x (anna) (lexbench 0.2.0; anna's CPU, 2 cores)",
         "bo: bm25, x (bo), y (lexbench 0.2.0; bo's CPU, 2 cores)",
     )
-    page = leaderboard.pages(two / "anna", {"bo": two / "bo"})[two / "anna" / "README.md"]
+    page = lexbench.leaderboard(two / "anna", merge={"bo": two / "bo"}).pages()[two / "anna" / "README.md"]
     assert "bo: bm25, x (bo), y (lexbench 0.2.0; bo's CPU, 2 cores)" in page
 
 
@@ -118,7 +118,7 @@ def test_notes_of_merged_boards_name_the_person(tmp_path):
     """If two people use one name for different systems, each has a note under the name of its row."""
     for who, notation, value in (("anna", "bm25(b=0.0)", 0.25), ("bo", "bm25(b=0.1)", 0.75)):
         write_results([msgspec.structs.replace(result("x", value, who), expression=notation)], "pydoc", tmp_path / who)
-    (section,) = leaderboard.read_board(tmp_path / "anna", {"bo": tmp_path / "bo"}).suites
+    (section,) = lexbench.leaderboard(tmp_path / "anna", merge={"bo": tmp_path / "bo"}).board.suites
     assert {"x (anna) = bm25(b=0.0)", "x (bo) = bm25(b=0.1)"} <= set(samples.texts_of(section.datasets[0].notes))
 
 
@@ -129,5 +129,5 @@ def test_the_command_merges_and_prints_one_table(two, capsys):
     assert {"bm25", "x (anna)", "x (bo)", "y"} <= set(names)
     assert "no dataset of pydoc in these results 'none'" in ended(capsys, 3, *merge, "--copy", "latex", "-d", "none").err
     with pytest.raises(UnknownName, match="no suite of these results 'beir'"):
-        copies.view(leaderboard.read_board(two / "anna"), "beir")
-    assert msgspec.json.decode(msgspec.json.encode(leaderboard.read_board(two / "anna")))["suites"][0]["ran"] == []
+        copies.view(lexbench.leaderboard(two / "anna").board, "beir")
+    assert msgspec.json.decode(msgspec.json.encode(lexbench.leaderboard(two / "anna").board))["suites"][0]["ran"] == []

@@ -8,6 +8,7 @@ import samples
 import tiny
 from tiny import answer, ended
 
+import lexbench
 from lexbench import catalog
 from lexbench.analysis.seen_in_training import contamination
 from lexbench.analysis.seen_in_training import notes as exposures
@@ -19,7 +20,6 @@ from lexbench.engines.flat import Flat
 from lexbench.errors import MissingData
 from lexbench.models.local_model import training_data
 from lexbench.notation import parse
-from lexbench.report import leaderboard
 from lexbench.results import Exposure, Result, write_results
 from lexbench.retrievers.encoded import Encoded
 from lexbench.runner.exposure import exposure_of, exposure_of_entry, exposure_to, least_exposure
@@ -245,7 +245,7 @@ def test_tables_and_the_leaderboard_show_it(tmp_path):
     made = [result("bm25", "zero-shot"), result("tuned", "in-domain"), result("old")]
     lines = list(exposures(made))
     write_results(made, "pydoc", tmp_path)
-    page = leaderboard.pages(tmp_path)[tmp_path / "README.md"]
+    page = lexbench.leaderboard(tmp_path).pages()[tmp_path / "README.md"]
 
     assert lines[0] == "seen of pydoc/test in training: zero-shot: bm25; in-domain: tuned"
     assert "pydoc/test: tuned was trained on x" in lines

@@ -7,11 +7,11 @@ import samples
 from samples import judged, ranked
 from tiny import answer
 
+import lexbench
 from lexbench.analysis.judgements import is_contributor, judged_gaps, leave_one_out
 from lexbench.contracts import Protocol, contract_of
 from lexbench.errors import CommandError
 from lexbench.measures import incomplete_report, score
-from lexbench.report import leaderboard
 from lexbench.results import Incomplete, write_results
 from lexbench.runner.scoring import score_ranked
 from lexbench.trec.qrels import write_qrels
@@ -76,9 +76,9 @@ def test_a_gap_of_judged_documents_has_notes(tmp_path):
     assert lines[2] == "lexmae on pydoc/test: nDCG@10 0.5000, on condensed lists 0.6000, at most 0.8000"
     assert list(judged_gaps([result("a", [1.0, 0.9]), result("b", [0.9, 0.9])])) == []
     write_results(made, "pydoc", tmp_path)
-    page = leaderboard.pages(tmp_path)[tmp_path / "README.md"]
+    page = lexbench.leaderboard(tmp_path).pages()[tmp_path / "README.md"]
     assert "- pydoc/test: Judged@10 ranges from 0.65 (lexmae) to 0.95 (bm25)\n" in page
-    judged = leaderboard.read_board(tmp_path).suites[0].datasets[0].details
+    judged = lexbench.leaderboard(tmp_path).board.suites[0].datasets[0].details
     assert not any(mark[[one.name for one in judged.columns].index("Judged@10")] for mark in judged.marks())  # it is no merit
 
 

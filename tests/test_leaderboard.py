@@ -13,12 +13,12 @@ import pytest
 import samples
 from tiny import ended
 
+import lexbench
 from lexbench import catalog, registry
 from lexbench.analysis.significance.randomisation import minimum_detectable, queries_needed
 from lexbench.cli import code
 from lexbench.display.table import escape
 from lexbench.errors import CannotStart
-from lexbench.report import leaderboard
 from lexbench.report.grid import Column, Grid, Row, Value
 from lexbench.report.leaderboard import copies
 from lexbench.report.leaderboard.board import family, shareable, systems_of
@@ -48,7 +48,7 @@ def folder(tmp_path):
 
 def markdown(folder):
     """Return the Markdown page of a folder."""
-    return leaderboard.pages(folder)[folder / "README.md"]
+    return lexbench.leaderboard(folder).pages()[folder / "README.md"]
 
 
 def test_the_command_writes_the_pages_and_checks_them(folder, capsys):
@@ -62,7 +62,7 @@ def test_the_command_writes_the_pages_and_checks_them(folder, capsys):
     assert f"out of date: {names[1]}; " in ended(capsys, 1, *command, "--check").err
     assert code(command) == 0
     write_results([result("c", ndcg=0.1)], "pydoc", folder)
-    assert leaderboard.stale(leaderboard.pages(folder)) == list(map(Path, names))
+    assert lexbench.leaderboard(folder).stale() == list(map(Path, names))
 
 
 def table_rows(folder, made=(), suite="pydoc"):
@@ -95,7 +95,7 @@ def test_terminal_markdown_page_and_latex_agree_to_the_last_digit(tmp_path):
                            timings=[samples.timing(99.96, flags=flag, queries=1)])
             for (name, flag), value in zip(flags.items(), (0.03125, 0.13474957, 1 / 3), strict=True)]  # fmt: skip
     write_results(made, "pydoc", tmp_path)
-    read = leaderboard.read_board(tmp_path)
+    read = lexbench.leaderboard(tmp_path).board
     terminal = {row[0]: row[1:] for row in brief_tables(made)[0].rows}
     page = {row.name: [one.text for one in row.values] for row in read.suites[0].summary.rows}
     latex = copies.latex(copies.view(read))
@@ -122,7 +122,7 @@ def test_speeds_of_another_machine_are_not_beside_the_others(tmp_path):
 def test_hostile_names_stay_inert(tmp_path):
     """A name cannot break the table, smuggle HTML into the page, end a line of the script, or take the file of another."""
     write_results([result("<img src=x onerror=alert(1)>|`*\n```\n<b>'; rm x")], "pydoc", tmp_path)
-    pages = leaderboard.pages(tmp_path)
+    pages = lexbench.leaderboard(tmp_path).pages()
 
     assert "<img" not in pages[tmp_path / "README.md"]
     assert "<b>" not in pages[tmp_path / "README.md"]
@@ -193,7 +193,7 @@ def test_the_detectable_difference_is_the_median_over_pairs_that_differ():
 def test_p_is_never_below_the_smallest_p_of_the_resamples(tmp_path):
     """Twelve clearly different systems: every p of the page is at least 66 / 10,001, and that is the floor it names."""
     write_results([spread(f"s{at}", 0.05 + at / 15, shift=0) for at in range(12)], "pydoc", tmp_path)
-    (panel,) = leaderboard.read_board(tmp_path).suites[0].datasets
+    (panel,) = lexbench.leaderboard(tmp_path).board.suites[0].datasets
 
     assert {p for row in panel.p for p in row} == {0.0066}
     assert panel.floor == 0.0066
@@ -257,7 +257,7 @@ def test_reproduce_has_exactly_the_options_of_the_results():
 def test_known_data_issues_come_with_their_source(tmp_path):
     """The page has the known data issues with their source, and Markdown their number; ArguAna lacks five documents."""
     write_results([result("bm25", "beir/arguana")], "beir", tmp_path)
-    (panel,) = leaderboard.read_board(tmp_path).suites[0].datasets
+    (panel,) = lexbench.leaderboard(tmp_path).board.suites[0].datasets
 
     said = "data issue: Five judged documents are not in the corpus: their five queries score 0 with every system. (https://"
     assert any(note.kind == "data issue" and note.text.startswith(said) for note in panel.notes)
@@ -279,7 +279,7 @@ def test_published_scores_have_one_row_a_system():
 def test_published_scores_are_none_few_or_all(tmp_path, how, least, most):
     """Few are at most ten: the best of each family, with its source."""
     write_results([result("bm25", "beir/scifact/test")], "beir", tmp_path)
-    grid = leaderboard.read_board(tmp_path, published=how).suites[0].published
+    grid = lexbench.leaderboard(tmp_path, published=how).board.suites[0].published
     rows = grid.rows if grid else ()
 
     assert least <= len(rows) <= most

@@ -16,7 +16,6 @@ import lexbench
 from lexbench.analysis.gate.files import read_baselines
 from lexbench.display.table import number
 from lexbench.errors import CannotStart
-from lexbench.report.leaderboard import read_board
 from lexbench.results import Counts, SystemResults, files_of, load
 from lexbench.runner.given import given_qrels
 from lexbench.runner.list_faults import list_facts, list_notes
@@ -279,7 +278,7 @@ def test_audit_ranks_and_board_put_a_dead_system_aside(dead, tmp_path, capsys):
     assert not re.search(r"(empty|one) +0\.", printed)
     assert {one.system for one in dead.ranks().systems} == {"bm25", "other"}
     assert dead.ranks().left_out == ["empty", "one"]
-    (section,) = read_board(folder).suites
+    (section,) = lexbench.leaderboard(folder).board.suites
     aside = {system.label: system.aside for system in section.systems}
     assert aside == {"bm25": "", "other": "", "empty": "not measured", "one": "not measured"}
     assert set(list(aside)[-2:]) == {"empty", "one"}

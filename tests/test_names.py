@@ -13,7 +13,6 @@ from lexbench.analysis.stored_results import definition, stored_results
 from lexbench.cli import code
 from lexbench.errors import CommandError, NotationError
 from lexbench.notation import split_name
-from lexbench.report import leaderboard
 from lexbench.results import SystemResults, file_name, files_of, load
 from lexbench.retrievers.bm25 import BM25
 from lexbench.runner import jobs
@@ -160,7 +159,7 @@ def test_a_name_is_in_results_tables_and_pages(store, tmp_path, capsys):
         (chosen,) = select([text], lambda: stored_results(store), store.names())
         assert (chosen.system, chosen.expression or chosen.system) == (label, "bm25(b=0.0)")
 
-    pages = leaderboard.pages(tmp_path / "board")
+    pages = lexbench.leaderboard(tmp_path / "board").pages()
     assert "flat = bm25(b=0.0)" in pages[tmp_path / "board" / "README.md"].replace("\\", "")
     assert "-r 'flat = bm25(b=0.0)'" in pages[tmp_path / "board" / "reproduce.sh"]
 

@@ -14,7 +14,6 @@ from scipy import sparse
 from tiny import answer, ended
 
 from lexbench.engines import pgvector
-from lexbench.engines.csr import Csr
 from lexbench.engines.flat import Flat
 from lexbench.engines.pgvector import Pgvector
 from lexbench.errors import CannotStart, CommandError, LexbenchError, MissingData
@@ -436,13 +435,3 @@ def test_a_probe_writes_nothing(tables, server):
         )
     with server.connect() as connection:
         assert connection.execute("SELECT count(*) FROM pg_largeobject_metadata").fetchone() == (0,)
-
-
-def test_dense_and_sparse_lists_equal_other_engines(server, tmp_path):
-    """On vectors like those of learned sparse retrieval, sparsevec without an index has the lists of csr."""
-    documents, queries = (sparse.csr_array(rows.astype(np.float32)) for rows in (learned(400), learned(405)[400:]))
-    hits, _ = found(Pgvector(server.url).for_kind(Kind.SPARSE), tmp_path / "sparse", documents, queries, 20)
-    (tmp_path / "csr").mkdir()
-    Csr().build(iter([documents]), tmp_path / "csr")
-    expected = Csr().open(tmp_path / "csr").search(queries, 20)
-    assert all(map(np.array_equal, hits, expected))

@@ -8,10 +8,11 @@ import samples
 from scipy.stats import ttest_ind
 from tiny import answer, ended
 
+import lexbench
 from lexbench.analysis.seeds import as_one, interval_over_seeds, merge_seeds, seed_groups
 from lexbench.errors import CannotStart, CommandError, UnknownName
 from lexbench.notation import split_list
-from lexbench.report.leaderboard import copies, read_board
+from lexbench.report.leaderboard import copies
 from lexbench.report.leaderboard.markdown import markdown
 from lexbench.results import Exposure, Note, Results, write_results
 
@@ -113,7 +114,7 @@ def test_a_run_takes_seeds_as_one(store, bread_suite, tmp_path, capsys):
     assert (bm25["system"], both["system"]) == ("bm25", "both")
     assert both["means"]["nDCG@10"] == pytest.approx(sum(both["seeds"]["means"]["nDCG@10"]) / 2)
     assert sorted(path.stem for path in (tmp_path / "saved" / "results" / "bread").iterdir()) == ["bm25", "both"]
-    board = read_board(tmp_path / "saved")
+    board = lexbench.leaderboard(tmp_path / "saved").board
     page = markdown(board)
     assert f"±{abs(both['seeds']['means']['nDCG@10'][0] - both['seeds']['means']['nDCG@10'][1]) / sqrt(2):.4f}" in page
     command = " ".join(board.suites[0].command.replace("\\\n", "").split())

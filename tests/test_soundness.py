@@ -4,9 +4,7 @@ import json
 import shutil
 from pathlib import Path
 
-import msgspec
 import pytest
-import samples
 from tiny import ended
 
 from lexbench.errors import LexbenchError
@@ -75,7 +73,6 @@ def sum_as_mean(_entry, result):
 
 
 SEEDS = {"seeds": {"systems": {"a": "", "b": ""}, "means": {N: [0.1, 0.2]}}}
-TIMING = msgspec.to_builtins(samples.timing(1, qps={"e2e": 0.0}))
 TIE = {"lowest": 0.9, "highest": 0.95, "queries": 0.0}
 FALSIFIED = {
     "fewer queries, all else to match": (only_the_best_queries, "its number of queries is 125, and the contract cranfield@2"),
@@ -85,7 +82,6 @@ FALSIFIED = {
     "no queries": ({"query_ids": [], "per_query": {N: []}, "means": {N: 0.5}, "ties": {}}, "it has no queries"),
     "other judgements": (within("digests", "qrels", to="0" * 64), "its SHA-256 of the judgements is 0000000000000000"),
     "other query texts": (within("digests", "queries", to="0" * 64), "its SHA-256 of the queries is 0000000000000000"),
-    "another corpus": (within("digests", "corpus", to="0" * 64), "its SHA-256 of the corpus is 0000000000000000"),
     "no digests": ({"digests": {}}, "it has no SHA-256 of the judgements"),
     "version 99": ({"contract": "cranfield@99"}, "under the contract cranfield@99, and this lexbench has cranfield@2"),
     "version 0": ({"contract": "cranfield@0"}, "under the contract cranfield@0"),
@@ -102,7 +98,6 @@ FALSIFIED = {
     "the sum as mean": (sum_as_mean, "the mean of nDCG@10 is 0.9"),
     "a value of 1.5": (first_value(1.5), "nDCG@10 has a mean or a value that is not from 0 to 1"),
     "a value of -0.5": (first_value(-0.5), "nDCG@10 has a mean or a value that is not from 0 to 1"),
-    "a value of 1e308": (first_value(1e308), "nDCG@10 has a mean or a value that is not from 0 to 1"),
     "infinity": (first_value(float("inf")), "bm25.json: "),
     "not a number": (within("means", N, to=float("nan")), "bm25.json: "),
     "no values": ({"per_query": {}}, "nDCG@10 has a mean but no values by query"),
@@ -115,7 +110,6 @@ FALSIFIED = {
     "impossible other precision": ({"other_precision": {N: 3.0}}, "a value that is not from 0 to 1"),
     "too shallow": ({"depth": 10}, "R@100 looks at 100 documents per query, and only 10 were kept"),
     "recall of exact of 1.2": ({"found": {"10": 1.2}}, "its recall of exact is not from 0 to 1"),
-    "no speed": ({"timings": [TIMING]}, "no QPS above 0"),
     "other seeds": (SEEDS, "the mean of nDCG@10 is not that of its seeds"),
     "another schema": ({"schema": 99}, "its schema is 99"),
     "another schema of the file": (lambda entry, _: entry.update(schema=99), "its schema is 99"),

@@ -93,12 +93,8 @@ def singles(run: Run, qrels: Qrels, measure: str, changes: Sequence[RuleChange])
 def pairs(run: Run, qrels: Qrels, measure: str, changes: Sequence[RuleChange]) -> Iterator[Definition]:
     """Yield the definitions under two of *changes* of different kinds; none for a run of millions of entries."""
     if len(run) <= _LARGE:
-        several = [pair for pair in combinations(changes, 2) if _fit(*pair)]
+        several = [(a, b) for a, b in combinations(changes, 2) if a.kind != b.kind and not (a.measure and b.measure)]
         yield from _computed(run, qrels, measure, several)
-
-
-def _fit(one: RuleChange, other: RuleChange) -> bool:
-    return one.kind != other.kind and not (one.measure and other.measure)
 
 
 def _computed(run: Run, qrels: Qrels, measure: str, groups: Sequence[tuple[RuleChange, ...]]) -> Iterator[Definition]:
@@ -276,7 +272,7 @@ def _of_queries(run: Run, qrels: Qrels, measure: str, topics: int) -> Iterator[R
     if not _answered(run, qrels).all():
         yield RuleChange("queries", "over the queries only that the run answers", queries=_answered)
     for grade in sorted({1, level}):
-        if not (relevant := _with_relevant(qrels, grade)).all():
+        if not (relevant := np.maximum.reduceat(qrels.grades, qrels.offsets[:-1]) >= grade).all():
             what = "a relevant document" if grade == 1 else f"a document of grade {grade:g}"
             yield RuleChange("queries", f"over the queries only that have {what}", queries=lambda *_, mask=relevant: mask)
     if topics > len(qrels.query_ids):
@@ -286,7 +282,3 @@ def _of_queries(run: Run, qrels: Qrels, measure: str, topics: int) -> Iterator[R
 
 def _answered(run: Run, qrels: Qrels) -> Queries:
     return np.asarray(join(run, qrels).retrieved > 0)
-
-
-def _with_relevant(qrels: Qrels, grade: float) -> Queries:
-    return np.asarray(np.maximum.reduceat(qrels.grades, qrels.offsets[:-1]) >= grade)

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from lexbench.analysis.compare.comparison import compare
+from lexbench.analysis.compare.comparison import compared
 from lexbench.analysis.compare.tables import Difference
 from lexbench.datasets.dataset import open_dataset
 from lexbench.datasets.location import find_dataset
@@ -126,8 +126,8 @@ def _differences(
         on_note(str(failure))
     if len(results) < 2 or results.systems[0] != kinds[0]:  # noqa: PLR2004 - nothing to compare
         return {}
-    (compared,) = compare(results.systems, store=store, results=results, measures=[_MEASURE]).datasets
-    return {one.system: one for one in compared.differences}
+    found = compared(results.systems, store=store, results=results, measures=[_MEASURE]).comparison
+    return {one.system: one for one in found.datasets[0].differences}
 
 
 def _table(found: EncoderSpeed) -> Table:

@@ -37,7 +37,7 @@ def faster_dtypes(encoder: Encoder, corpus: StoredCorpus, shards: Sequence[range
         taken, changed = _encoded(other, documents)
         if taken < _FASTER * seconds:
             found.append(f'dtype="{dtype}" takes {taken / seconds:.2f} of the time, {_agreement(vectors, changed)}')
-    tried = f"tried on {len(documents)} documents, this encoding takes about {_time(whole)}"
+    tried = f"tried on {len(documents)} documents, this encoding takes about {timedelta(seconds=round(whole))}"
     return f"{tried}; {'; '.join(found)}" if found else ""
 
 
@@ -68,7 +68,3 @@ def _nearest(vectors: Any) -> Any:
     dense = np.array(products.todense() if hasattr(products, "todense") else products)
     np.fill_diagonal(dense, -np.inf)
     return dense.argmax(axis=1)
-
-
-def _time(seconds: float) -> str:
-    return str(timedelta(seconds=round(seconds)))

@@ -148,14 +148,10 @@ def judgement_facts(judgements: Sequence[Judgement]) -> Expected:
     return Expected(
         queries=len(query_ids),
         judgements=len(judgements),
-        grades={str(grade): count for grade, count in sorted(grades.items())} if all(map(_is_whole, grades)) else {},
+        grades={str(grade): count for grade, count in sorted(grades.items())} if {*map(type, grades)} <= {int} else {},
         query_ids_sha256=digests.query_ids_sha256(query_ids),
         qrels_sha256=digests.qrels_sha256(judgements),
     )
-
-
-def _is_whole(grade: float) -> bool:
-    return isinstance(grade, int)
 
 
 def absent_documents(judgements: Sequence[Judgement], doc_ids: NDArray[np.bytes_]) -> tuple[str, ...]:

@@ -137,7 +137,8 @@ class Facts(Answer):
 
     def _repr_html_(self) -> str:
         """Show the facts in a notebook."""
-        return f"<pre>{escape(visible_lines(self.head()))}</pre>"
+        text = "\n".join(map(visible, self.head()))
+        return f"<pre>{escape(text)}</pre>"
 
 
 def _filled(value: Any) -> Any:
@@ -145,11 +146,6 @@ def _filled(value: Any) -> Any:
     if isinstance(value, dict):
         return {name: _filled(item) for name, item in value.items() if item not in (None, "", [], {})}
     return [_filled(item) for item in value] if isinstance(value, list) else value
-
-
-def visible_lines(lines: Sequence[str]) -> str:
-    """Return *lines* as one text, each without characters that control a terminal."""
-    return "\n".join(map(visible, lines))
 
 
 def html(table: Table) -> str:

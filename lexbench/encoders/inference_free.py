@@ -18,6 +18,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
+from safetensors import SafetensorError, safe_open
+from safetensors.numpy import load_file
 from scipy import sparse
 
 from lexbench.arrays.vectors import canonical
@@ -202,9 +204,6 @@ def _read_table(path: Path, tokenizer: Path) -> NDArray[np.float32]:
 
 
 def _from_tensor(path: Path) -> NDArray[np.float32]:
-    from safetensors import SafetensorError
-    from safetensors.numpy import load_file
-
     try:
         tensors = load_file(path)
     except (SafetensorError, OSError, ValueError) as error:
@@ -218,8 +217,6 @@ def _from_tensor(path: Path) -> NDArray[np.float32]:
 
 def _tensor_length(path: Path, name: str) -> int:
     """Return the length of the tensor *name* (n,) in a safetensors file, of which only the header is read."""
-    from safetensors import SafetensorError, safe_open
-
     try:
         with safe_open(path, framework="numpy") as file:
             return int(file.get_slice(name).get_shape()[0])

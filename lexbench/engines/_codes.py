@@ -4,9 +4,10 @@ The folder has a file per part: the codes, and what they were made from if candi
 """
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from contextlib import ExitStack
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -76,16 +77,11 @@ def write_codes(first: Codes, others: Iterable[Codes], storage: str, path: Path)
     kinds = [part.dtype.name for part in _parts(first, storage)]
     with ExitStack() as stack:
         files = [stack.enter_context((path / name).open("wb")) for name in names]
-        for shard in _all(first, others):
+        for shard in chain([first], others):
             for file, part in zip(files, _parts(shard, storage), strict=True):
                 part.tofile(file)
     widths = [part.shape[1] for part in _parts(first, storage)]
     (path / _FACTS).write_text(json.dumps({"widths": widths, "kinds": kinds}) + "\n", encoding="utf-8")
-
-
-def _all(first: Codes, others: Iterable[Codes]) -> Iterator[Codes]:
-    yield first
-    yield from others
 
 
 def _parts(codes: Codes, storage: str) -> list[NDArray[Any]]:

@@ -120,16 +120,12 @@ def _of_cells(name: str, cells: Iterable[Cell], measure: str | None) -> AuditedB
     return audited(name, results, measure, [f"{twice} cells are there twice; the first counts"] if twice else [])
 
 
-def _if_seen(status: str) -> str:
-    """Return an exposure status if it means that training data were seen, else ""."""
-    return status if status in (SEEN, IN_DOMAIN) else ""
-
-
 def _seen(system: str, dataset: str) -> str:
     """Return what a model of the catalogue had seen of a dataset with a contract; "" if nothing, or unknown."""
     entry = catalogued_model(system)
     contract = find_contract(dataset) if entry else None
-    return _if_seen(exposure_of_entry(entry, contract).status) if entry and contract else ""
+    status = exposure_of_entry(entry, contract).status if entry and contract else ""
+    return status if status in (SEEN, IN_DOMAIN) else ""
 
 
 def _table(path: Path) -> Iterator[Cell]:

@@ -3,7 +3,6 @@
 Files are checked before they are sent and after they are received: they must be what a leaderboard accepts.
 """
 
-import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
@@ -18,8 +17,6 @@ from lexbench.results import files_of
 from lexbench.runner.soundness import read_file
 from lexbench.storage import atomic
 
-_CHUNK = 8 << 20  # bytes read at a time
-_KIND, _FOLDER = re.compile(r"[a-z]+"), re.compile(r"[A-Za-z0-9.-]*-[0-9a-f]{16}")
 _RESULTS = "results/*/*.json"
 _COMMAND = "store push and pull"
 

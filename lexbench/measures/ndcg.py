@@ -42,13 +42,7 @@ class nDCG(Measure):  # noqa: N801 - the field's name
         gain, within = np.maximum(judged.grade, 0) / np.log2(judged.rank + 1), judged.within(self.cutoff)
         if self.ties:
             gain, within = np.maximum(judged.grade, 0) * self._expected_discounts(judged), judged.within(None)
-        # The gain of an ideal ranking: all judged documents, the best first.
-        query = judged.judged_query
-        rank = np.arange(1, len(query) + 1) - np.searchsorted(query, query)
-        ideal = np.maximum(judged.judged_grade, 0) / np.log2(rank + 1)
-        first = slice(None) if self.cutoff is None else rank <= self.cutoff
-        best = np.bincount(query[first], ideal[first], minlength=len(judged.query_ids)).astype(np.float64)
-        return ratio(judged.sum(within, gain), best)
+        return ratio(judged.sum(within, gain), judged.ideal(np.inf if self.cutoff is None else self.cutoff))
 
     def _expected_discounts(self, judged: JudgedRun) -> NDArray[np.float64]:
         """Return the mean discount of the ranks that each judged document shares (found,); it is 0 beyond the cutoff."""

@@ -27,9 +27,5 @@ class nDCGTokens(Budget):  # noqa: N801 - the field's name
     def per_query(self, judged: JudgedRun) -> NDArray[np.float64]:
         """Return nDCG (queries,). Raises LexbenchError if tokens were not counted."""
         gain = np.maximum(judged.grade, 0) / np.log2(judged.rank + 1)
-        query = judged.judged_query
-        rank = np.arange(1, len(query) + 1) - np.searchsorted(query, query)
-        ideal = np.maximum(judged.judged_grade, 0) / np.log2(rank + 1)
-        first = rank <= judged.most_fitting(self.budget, self.counted_by)[query]
-        best = np.bincount(query[first], ideal[first], minlength=len(judged.query_ids)).astype(np.float64)
+        best = judged.ideal(judged.most_fitting(self.budget, self.counted_by))
         return ratio(judged.sum(judged.fitting(self.budget, self.counted_by), gain), best)

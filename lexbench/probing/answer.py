@@ -68,7 +68,8 @@ class Probe(Answer, msgspec.Struct, frozen=True, kw_only=True):
     def tables(self) -> list[Table]:
         """Return a table with one row per filter and setting."""
         filters = {point.filter.text: point.filter for point in self.points if point.filter.text}
-        columns: dict[str, list[str]] = {"passes": [_passes(point) for point in self.points]} if filters else {}
+        shares = [f"{point.filter.share:.2%}" if point.filter.text else "all" for point in self.points]  # of the documents
+        columns: dict[str, list[str]] = {"passes": shares} if filters else {}
         fixed = []
         for name in self.points[0].settings:
             values = [str(point.settings[name]) for point in self.points]
@@ -125,11 +126,6 @@ class Probe(Answer, msgspec.Struct, frozen=True, kw_only=True):
         drawn = [(1000 * point.alone, point.recall, f"{point.name} {point.filter.text}".strip()) for point in self.points]
         axes = "median ms, one query at a time", f"recall of exact @{self.k}"
         return list(write_curve(drawn, self.target, axes, Path(path)))
-
-
-def _passes(point: ProbedPoint) -> str:
-    """Return the share of the documents that pass the filter, as a cell."""
-    return f"{point.filter.share:.2%}" if point.filter.text else "all"
 
 
 def _ms(seconds: float | None) -> str:

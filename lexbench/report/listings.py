@@ -9,7 +9,7 @@ import msgspec
 
 from lexbench import catalog, registry
 from lexbench.analysis.compare.query_changes import StoreReader
-from lexbench.analysis.stored_results import newest_means, results_at, stored_results
+from lexbench.analysis.stored_results import newest_means, stored_results
 from lexbench.contracts import all_contracts, find_contract
 from lexbench.datasets.location import status
 from lexbench.display.answer import Facts, Tables
@@ -27,7 +27,6 @@ from lexbench.timing import machine
 _WEIGHTS = {  # where a model's weights come from
     "included": "included", "public": "download", "bring": "yours", "none": "unreleased", "unneeded": "not needed",
 }  # fmt: skip
-KINDS = ("suites", "datasets", "models", "systems", "results")
 
 
 def _listed(header: Sequence[str], rows: Iterable[Sequence[str]], document: Any = None) -> Tables:
@@ -90,11 +89,6 @@ def means(results: Results, store: Store) -> Tables:
     """Return the newest mean of each system, dataset and measure."""
     rows = [(*names, number(mean)) for names, mean in newest_means(results, store).items()]
     return _listed(("system", "dataset", "measure", "mean"), rows)
-
-
-def stored(store: Store, folder: Path | None = None) -> Results:
-    """Return the results in a folder of results, or else the undamaged ones in the store."""
-    return results_at(store, folder)
 
 
 def query_values(results: Results, measure: str | None, dataset: str | None, store: Store) -> Tables:

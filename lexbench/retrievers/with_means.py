@@ -63,33 +63,26 @@ class WithMeans(Ensemble):
         return OnePassRescorer(made.members, made.rule)
 
 
-def _encoded_once(members: Sequence[Any], queries: Sequence[Query]) -> FusedQueries:
-    """Return the queries of each member, encoded in one pass of the model that all members share."""
-    vectors = members[0].retriever.encoder.encode_queries(queries)
-    return FusedQueries(member.retriever.as_queries(vectors) for member in members)
+class _OnePass:
+    """Encodes queries in one pass of the model that all members share."""
+
+    members: Sequence[Any]
+
+    def encode_queries(self, queries: Sequence[Query]) -> Any:
+        """Return the terms and the means of queries."""
+        vectors = self.members[0].retriever.encoder.encode_queries(queries)
+        return FusedQueries(member.retriever.as_queries(vectors) for member in self.members)
+
+    def encode(self, queries: Sequence[str]) -> Any:
+        """Return the terms and the means of query texts."""
+        return self.encode_queries([Query("", text) for text in queries])
 
 
 @dataclass(frozen=True)
-class OnePassSearcher(EnsembleSearcher):
+class OnePassSearcher(_OnePass, EnsembleSearcher):
     """Searches terms and means of queries that are encoded once."""
 
-    def encode_queries(self, queries: Sequence[Query]) -> Any:
-        """Return the terms and the means of queries."""
-        return _encoded_once(self.members, queries)
-
-    def encode(self, queries: Sequence[str]) -> Any:
-        """Return the terms and the means of query texts."""
-        return _encoded_once(self.members, [Query("", text) for text in queries])
-
 
 @dataclass(frozen=True)
-class OnePassRescorer(FusionRescorer):
+class OnePassRescorer(_OnePass, FusionRescorer):
     """Scores given documents by terms and means; queries are encoded once."""
-
-    def encode_queries(self, queries: Sequence[Query]) -> Any:
-        """Return the terms and the means of queries."""
-        return _encoded_once(self.members, queries)
-
-    def encode(self, queries: Sequence[str]) -> Any:
-        """Return the terms and the means of query texts."""
-        return _encoded_once(self.members, [Query("", text) for text in queries])

@@ -291,13 +291,12 @@ class Sides(NamedTuple):
     taken: str = ""
 
 
+_Form: TypeAlias = tuple[Callable[[Any], bool], Callable[[Any], Sides]]  # a test of an object, and its sides
+
+
 def encoder_of_object(item: Any) -> Encoder:
     """Return an encoder of a function, or of an object that encodes texts. Raises CommandError if it is not understood."""
-    return _encoder(item, next((make(item) for has, make in _SIDES if has(item)), None) or _sides_of_function(item))
-
-
-def _encoder(item: Any, sides: Sides) -> Encoder:
-    """Return an encoder of the two *sides* of *item*, named like it, by the similarity that it states."""
+    sides = next((make(item) for has, make in _SIDES if has(item)), None) or _sides_of_function(item)
     stated = stated_similarity(item)
     settings = {"similarity": stated.similarity} if stated else {}
     scaled = tuple(Kind) if stated and stated.similarity == "cosine" else ()
@@ -342,21 +341,6 @@ def _sides_of_function(item: Any) -> Sides:
     return _joined(*(_told(item, item, known, role, {}) for role in ("document", "query")))
 
 
-def _sides_of_langchain(item: Any) -> Sides:
-    return Sides(
-        _on_texts(item.embed_documents), _one_by_one(item.embed_query), "documents by embed_documents, queries by embed_query"
-    )
-
-
-def _sides_of_llama_index(item: Any) -> Sides:
-    taken = "documents by get_text_embedding_batch, queries by get_query_embedding"
-    return Sides(_on_texts(item.get_text_embedding_batch), _one_by_one(item.get_query_embedding), taken)
-
-
-def _sides_of_fastembed(item: Any) -> Sides:
-    return Sides(_on_texts(item.passage_embed), item.query_embed, "documents by passage_embed, queries by query_embed")
-
-
 def _sides_of_pair(item: Any) -> Sides:
     document, query = next(pair for pair in _PAIRS if all(hasattr(item, name) for name in pair))
     return _joined(_Side(getattr(item, document), document), _Side(getattr(item, query), query))
@@ -365,12 +349,6 @@ def _sides_of_pair(item: Any) -> Sides:
 def _sides_of_chroma(item: Any) -> Sides:
     """Return the sides of an EmbeddingFunction of Chroma: its call encodes documents, and `embed_query` a list of queries."""
     return Sides(_on_texts(item), item.embed_query, "documents by its call, queries by embed_query, which takes a list")
-
-
-def _sides_of_corpus_encoder(item: Any) -> Sides:
-    """Return the sides of FlagEmbedding's models: `encode_corpus` takes texts. Titles are in the texts."""
-    taken = "documents by encode_corpus, which takes texts, queries by encode_queries"
-    return Sides(_on_texts(item.encode_corpus), item.encode_queries, taken)
 
 
 def _sides_of_encode(item: Any) -> Sides:
@@ -441,9 +419,7 @@ def _is_undercut(item: Any, name: str, encode: Mapping[str, Parameter]) -> bool:
     """
     order = type(item).__mro__
     places = [next((at for at, base in enumerate(order) if one in vars(base)), None) for one in (name, "encode")]
-    if name in vars(item) if hasattr(item, "__dict__") else False:
-        return False
-    if None in places or places[0] <= places[1]:  # type: ignore[operator]
+    if name in getattr(item, "__dict__", ()) or None in places or places[0] <= places[1]:  # type: ignore[operator]
         return False
     takes_any = any(one.kind is Parameter.VAR_KEYWORD for one in encode.values())
     return any(map(_flagged, encode.values())) or not (takes_any or "task" in encode)
@@ -465,13 +441,12 @@ def _value_of_role(item: Any, parameter: Parameter, role: Role) -> Any:
 def _shown_values(parameter: Parameter) -> dict[str, Any]:
     """Return the values that the default and the annotation of a *parameter* show, by what they say."""
     annotation = parameter.annotation
-    listed = (value for one in (annotation, *get_args(annotation)) for value in (*get_args(one), *_members(one)))
+    listed = (
+        value
+        for one in (annotation, *get_args(annotation))
+        for value in (*get_args(one), *getattr(one, "__members__", {}).values())
+    )
     return {str(getattr(value, "value", value)): value for value in [parameter.default, *listed]}
-
-
-def _members(annotation: Any) -> list[Any]:
-    """Return the members of an enumeration, [] for anything else."""
-    return list(annotation) if hasattr(annotation, "__members__") else []
 
 
 def _mteb_encode(encode: Callable[..., Any], role: Role) -> Encode:
@@ -488,12 +463,23 @@ def _has(*names: str) -> Callable[[Any], bool]:
     return lambda item: all(hasattr(item, name) for name in names)
 
 
+def _by(document: str, query: str, said: str = "", *, of_one: bool = False) -> _Form:
+    """Return the form of objects with these two methods; that for queries takes a list, or *of_one* a text."""
+
+    def sides(item: Any) -> Sides:
+        encode = getattr(item, query)
+        taken = f"documents by {document}{said}, queries by {query}"
+        return Sides(_on_texts(getattr(item, document)), _one_by_one(encode) if of_one else encode, taken)
+
+    return _has(document, query), sides
+
+
 # How objects with other methods than those of beir are called: by the first test that they pass.
-_SIDES: Sequence[tuple[Callable[[Any], bool], Callable[[Any], Sides]]] = (
-    (_has("encode_queries", "encode_corpus"), _sides_of_corpus_encoder),
-    (_has("embed_documents", "embed_query"), _sides_of_langchain),
-    (_has("get_text_embedding_batch", "get_query_embedding"), _sides_of_llama_index),
-    (_has("passage_embed", "query_embed"), _sides_of_fastembed),
+_SIDES: Sequence[_Form] = (
+    _by("encode_corpus", "encode_queries", ", which takes texts"),  # FlagEmbedding
+    _by("embed_documents", "embed_query", of_one=True),  # LangChain
+    _by("get_text_embedding_batch", "get_query_embedding", of_one=True),  # LlamaIndex
+    _by("passage_embed", "query_embed"),  # FastEmbed
     (lambda item: any(all(hasattr(item, name) for name in pair) for pair in _PAIRS), _sides_of_pair),
     (lambda item: callable(item) and hasattr(item, "embed_query"), _sides_of_chroma),
     (_has("encode"), _sides_of_encode),

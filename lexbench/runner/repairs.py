@@ -9,7 +9,6 @@ from lexbench.notation import Expression, parse, split_list
 from lexbench.synonyms import squeezed
 
 _NAME = re.compile(r"(\"[^\"]*\"|'[^']*')|[A-Za-z]\w*(?:-[A-Za-z]\w*)*(?:-\d+)?")  # outside of quotes
-_CLOSES = {"[": "]", "{": "}"}
 
 
 def repaired(text: str, heads: Collection[str]) -> str:

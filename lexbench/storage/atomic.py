@@ -68,14 +68,9 @@ def write_text(target: Path, content: str) -> None:
     write_bytes(target, content.encode())
 
 
-def json_bytes(value: Any) -> bytes:
-    """Return *value*, of structs and plain values, as indented JSON: the same bytes for the same values."""
-    return msgspec.json.format(msgspec.json.encode(value), indent=1) + b"\n"
-
-
 def write_json(target: Path, value: Any) -> None:
-    """Write *value* to *target* as `json_bytes`, whole or not at all."""
-    write_bytes(target, json_bytes(value))
+    """Write *value*, of structs and plain values, to *target* as indented JSON, whole or not at all."""
+    write_bytes(target, msgspec.json.format(msgspec.json.encode(value), indent=1) + b"\n")
 
 
 def check_writable(folder: Path) -> None:

@@ -111,12 +111,6 @@ def _installed(module: ModuleType | None) -> bool:
     return not places or any(Path(place).resolve().is_relative_to(folder) for place in places for folder in _INSTALLED)
 
 
-@cache  # it has hundreds of files, and this process has loaded them as they were
-def _installed_files(module: ModuleType) -> dict[str, str]:
-    """Return the digests of the files of an installed package, as `_files` does."""
-    return _files(module)
-
-
 def _files(module: ModuleType) -> dict[str, str]:
     """Return the digests of the files of a top package or module, and of what it imports from packages not installed."""
     digests: dict[str, str] = {}
@@ -131,6 +125,9 @@ def _files(module: ModuleType) -> dict[str, str]:
                 seen |= tops
                 waiting += [other for top in tops if (other := sys.modules.get(top)) and not _installed(other)]
     return digests
+
+
+_installed_files = cache(_files)  # of a package, which has hundreds of files, and this process has loaded them as they were
 
 
 def _sources(module: ModuleType) -> Iterator[tuple[Path, Path]]:
@@ -173,11 +170,6 @@ def _statements(tree: ast.AST) -> Iterator[ast.AST]:
 # ---- lexbench itself -------------------------------------------------------------------------------------------------------
 
 
-def _place(module: str) -> Path:
-    """Return the path of a module of lexbench, without suffix."""
-    return _OWN.joinpath(*module.split(".")[1:])
-
-
 def _changed(modules: Sequence[str]) -> dict[str, str]:
     """Return the digests of the files, by path, that *modules* of lexbench are and import, and that are not as released."""
     changed = _unreleased()
@@ -190,7 +182,7 @@ def _reached(modules: frozenset[str]) -> set[str]:
     waiting = list(modules)
     known, reached = set(waiting), set[str]()
     while waiting:
-        place = _place(waiting.pop())
+        place = _OWN.joinpath(*waiting.pop().split(".")[1:])  # without suffix
         path = next((one for one in (place.with_suffix(".py"), place / "__init__.py") if one.is_file()), None)
         if path is None or path == _OWN / "__init__.py":
             continue

@@ -14,7 +14,8 @@ def toml(table: Mapping[str, Any], *, empty: bool = True) -> str:
 def _lines(table: Mapping[str, Any], prefix: str = "", *, empty: bool) -> Iterator[str]:
     """Yield plain values, then tables, then arrays of tables."""
     left_out: tuple[Any, ...] = (None,) if empty else (None, (), [], {}, "")
-    kept = {_key(key): value for key, value in table.items() if value not in left_out}
+    named = ((key if re.fullmatch(r"[A-Za-z0-9_-]+", key) else plain(key), value) for key, value in table.items())
+    kept = {key: value for key, value in named if value not in left_out}
     tables = {key: value for key, value in kept.items() if isinstance(value, Mapping)}
     arrays = {
         key: value for key, value in kept.items() if isinstance(value, list | tuple) and value and isinstance(value[0], Mapping)
@@ -25,10 +26,6 @@ def _lines(table: Mapping[str, Any], prefix: str = "", *, empty: bool) -> Iterat
     for key, rows in arrays.items():
         for row in rows:
             yield from ("", f"[[{prefix}{key}]]", *_lines(row, f"{prefix}{key}.", empty=empty))
-
-
-def _key(key: str) -> str:
-    return key if re.fullmatch(r"[A-Za-z0-9_-]+", key) else plain(key)
 
 
 def plain(value: Any) -> str:

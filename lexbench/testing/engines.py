@@ -1,16 +1,14 @@
-"""The contract of engines, in two parts: the form of what they return, and the scores.
+"""The contract of engines: the form of what they return (order, ties, padding, widths), and the scores.
 
-`EngineFormContract` is for every engine: order, ties, padding, widths, no documents, another process. `EngineContract` adds the
-scores. Documents and queries are whole numbers, so the right scores are known without rounding. An engine with `exact = False`
-may miss documents, up to a stated share, but the scores that it returns must be right. One with `compressed = True` has scores
-of its own, e.g. because it keeps one bit per dimension, so only its form is tested.
+Documents and queries are whole numbers, so the right scores are known without rounding. An engine with `exact = False` may miss
+documents, up to a stated share, but the scores that it returns must be right. One with `compressed = True` has scores of its
+own, e.g. because it keeps one bit per dimension, so only its form is tested.
 """
 
 import hashlib
 import re
 from collections.abc import Iterator
 from concurrent.futures import Executor, ProcessPoolExecutor
-from contextlib import suppress
 from functools import cache
 from multiprocessing import get_context
 from pathlib import Path
@@ -94,6 +92,14 @@ def check(engine: Any, hits: Hits, queries: Any, documents: Any, k: int, least: 
     assert good.sum() >= least * found.sum()
 
 
+def check_known(engine: Any, hits: Hits, queries: Any, documents: Any, k: int) -> None:
+    """Compare the form of hits, and their scores unless the engine compresses vectors."""
+    if engine.compressed:
+        check_form(hits, len(queries), len(documents), k)
+    else:
+        check(engine, hits, queries, documents, k)
+
+
 DOCUMENTS = np.random.default_rng(3).integers(0, 4, (300, 12))
 QUERIES = np.random.default_rng(4).integers(0, 3, (40, 12))
 PARTS = DOCUMENTS[:7], DOCUMENTS[7:8], DOCUMENTS[8:8], DOCUMENTS[8:250], *DOCUMENTS[250:].reshape(50, 1, 12)
@@ -119,8 +125,8 @@ def learned(count: int, vocabulary: int = 1500, terms: int = 40) -> NDArray[np.i
     return drawn
 
 
-class EngineFormContract:
-    """The tests of what every engine must do, whatever its scores are."""
+class EngineContract:
+    """The tests of an engine. A subclass sets `plugin` to one, or overrides the fixture `engine`."""
 
     plugin: Any
     widths_refused = r"(?s)(\b3\b.*\b2\b|\b2\b.*\b3\b)"  # in the error for queries of width 3 and an index of width 2
@@ -137,26 +143,40 @@ class EngineFormContract:
         with ProcessPoolExecutor(1, get_context("spawn")) as pool:
             yield pool
 
-    @pytest.mark.parametrize("k", [1, 10, 300])
-    def test_hits_are_in_order_of_score_and_position(self, engine: Any, tmp_path: Path, k: int) -> None:
-        """Hits are best first, equal scores in order of position, no document twice, missing ones -1 at the end."""
-        hits = indexed(engine, tmp_path, DOCUMENTS).search(vectors(engine, QUERIES), k)
+    @pytest.fixture
+    def exact_scores(self, engine: Any) -> Any:
+        """Return the engine. Skip one that compresses vectors: nobody else knows its scores, and its form is tested."""
+        if engine.compressed:
+            pytest.skip("compressed = True: the scores are the engine's own")
+        return engine
 
-        check_form(hits, len(QUERIES), len(DOCUMENTS), k)
+    @pytest.fixture
+    def sparse_engine(self, exact_scores: Any) -> Any:
+        """Return the engine, only if it takes sparse vectors."""
+        if exact_scores.kind is not Kind.SPARSE:
+            pytest.skip("not an engine of sparse vectors")
+        return exact_scores
+
+    @pytest.mark.parametrize("k", [1, 10, 300])
+    def test_top_k_with_ties_in_order_of_position(self, engine: Any, tmp_path: Path, k: int) -> None:
+        """Scores are dot products, best first; ties, which whole numbers often have, are in order of position."""
+        hits = indexed(engine, tmp_path, DOCUMENTS).search(vectors(engine, QUERIES), k)
+        check_known(engine, hits, QUERIES, DOCUMENTS, k)
         assert (hits.docs[:, 0] >= 0).any(), "nothing is found"
 
-    def test_shards_are_numbered_through(self, engine: Any, tmp_path: Path) -> None:
-        """Documents in several shards, some of them empty, have the positions 0 to 299, and those of the last are found."""
+    def test_shards_make_one_index(self, engine: Any, tmp_path: Path) -> None:
+        """Documents in several shards, some of them empty, have the positions 0 to 299, and their scores."""
         hits = indexed(engine, tmp_path, *PARTS).search(vectors(engine, QUERIES), 300)
-
-        check_form(hits, len(QUERIES), 300, 300)
+        check_known(engine, hits, QUERIES, DOCUMENTS, 300)
         assert (hits.docs >= 250).any()
 
-    def test_fewer_documents_than_k(self, engine: Any, tmp_path: Path) -> None:
-        """No document comes twice, and other columns are -1 or missing; a collection may have one document."""
+    def test_k_above_the_number_of_documents(self, engine: Any, tmp_path: Path) -> None:
+        """Every matching document is found, none twice, and other columns are -1 or missing; there may be one document."""
         for count, k in ((3, 3), (3, 4), (3, 100_000), (1, 5)):
             index = indexed(engine, tmp_path / f"{count} {k}", [[row, 0] for row in range(1, count + 1)])
-            check_form(index.search(vectors(engine, [[1, 0]]), k), 1, count, k)
+            hits = index.search(vectors(engine, [[1, 0]]), k)
+            check_form(hits, 1, count, k)
+            assert engine.compressed or hits.docs[0, :count].tolist() == list(range(count))[::-1]
 
     @pytest.mark.parametrize("shards", [(), (np.zeros((0, 2)),)], ids=["no shard", "an empty shard"])
     def test_no_documents_are_an_index(self, engine: Any, tmp_path: Path, shards: tuple[Any, ...]) -> None:
@@ -164,7 +184,7 @@ class EngineFormContract:
         check_form(indexed(engine, tmp_path, *shards).search(vectors(engine, [[1, 1]] * 3), 5), 3, 0, 5)
 
     def test_no_query_and_queries_of_zeros(self, engine: Any, tmp_path: Path) -> None:
-        """No queries give no rows. A query without weights is answered, and does not change the answer to the next."""
+        """No queries give no rows. A query without weights has no score above 0, and does not change the next answer."""
         index = indexed(engine, tmp_path, [[1, 2], [3, 4]])
         hits = index.search(vectors(engine, [[0, 0], [0, 1], [0, 0]]), 2)
         alone = index.search(vectors(engine, [[0, 1]]), 2)
@@ -173,16 +193,24 @@ class EngineFormContract:
         check_form(hits, 3, 2, 2)
         assert np.array_equal(hits.docs[1], alone.docs[0])
         assert np.array_equal(hits.scores[1], alone.scores[0])
+        if not engine.compressed:
+            assert not np.any(hits.scores[[0, 2]][hits.docs[[0, 2]] >= 0] > 0)
+            assert hits.docs[1].tolist() == [1, 0]
 
     @pytest.mark.parametrize("empty", EMPTY)
-    def test_documents_of_zeros_do_not_shift_the_others(self, engine: Any, tmp_path: Path, empty: tuple[int, ...]) -> None:
-        """Documents without weights, also the first, the last or all, count."""
-        hits = indexed(engine, tmp_path, with_zeros(empty)).search(vectors(engine, [[1, 1]]), 5)
+    def test_documents_of_zeros_come_last(self, engine: Any, tmp_path: Path, empty: tuple[int, ...]) -> None:
+        """Documents without weights, also the first, the last or all, count, and are never above one that matches."""
+        documents = with_zeros(empty)
+        hits = indexed(engine, tmp_path, documents).search(vectors(engine, [[1, 1]]), 5)
+        best = sorted(np.flatnonzero(documents.sum(axis=1)).tolist(), key=lambda doc: (-documents[doc].sum(), doc))
 
         check_form(hits, 1, 5, 5)
+        if not engine.compressed:
+            assert hits.docs[0].tolist()[: len(best)] == best
+            assert not np.any(hits.scores[0, len(best) :][hits.docs[0, len(best) :] >= 0] > 0)
 
     def test_queries_of_another_width(self, engine: Any, tmp_path: Path) -> None:
-        """Queries of another width are refused in one line; engines that know terms by name may answer them."""
+        """Queries of another width are refused in one line; engines that know terms by name may answer with known terms."""
         index = indexed(engine, tmp_path, [[1, 2], [3, 4]])
         try:
             hits = index.search(vectors(engine, [[0, 1, 5]]), 2)
@@ -192,6 +220,7 @@ class EngineFormContract:
         else:
             assert engine.kind is Kind.SPARSE, "queries of 3 dimensions are answered by an index of 2"
             check_form(hits, 1, 2, 2)
+            assert engine.compressed or hits.docs[0].tolist() == [1, 0]
 
     def test_vectors_are_not_changed(self, engine: Any, tmp_path: Path) -> None:
         """The engine does not write into the vectors that it is given."""
@@ -238,13 +267,14 @@ class EngineFormContract:
     def test_two_indexes_are_open_at_once(self, engine: Any, tmp_path: Path) -> None:
         """Two open indexes answer from their own documents."""
         query = vectors(engine, [[0, 1]])
-        one = indexed(engine, tmp_path / "a", [[1, 1]])
+        one = indexed(engine, tmp_path / "a", [[1, 0]])
         alone = one.search(query, 2)
-        other = indexed(engine, tmp_path / "b", [[0, 2], [0, 3]])
+        found = indexed(engine, tmp_path / "b", [[0, 2], [0, 3]]).search(query, 2)
 
-        check_form(other.search(query, 2), 1, 2, 2)
+        check_form(found, 1, 2, 2)
         assert all(map(np.array_equal, one.search(query, 2), alone))
         check_form(alone, 1, 1, 2)
+        assert engine.compressed or (found.docs.tolist() == [[1, 0]] and not np.any(alone.scores > 0))
 
     def test_two_builds_are_the_same_bytes(self, engine: Any, tmp_path: Path) -> None:
         """If the engine is `deterministic`, two builds write the same files."""
@@ -254,41 +284,6 @@ class EngineFormContract:
             indexed(engine, tmp_path / name, DOCUMENTS)
 
         assert digests_of(tmp_path / "a") == digests_of(tmp_path / "b")
-
-
-def found_by(engine: Any, path: Path, queries: Any, k: int) -> Hits:
-    """Return what the index in the folder finds."""
-    hits: Hits = engine.open(path).search(queries, k)
-    return hits
-
-
-class EngineContract(EngineFormContract):
-    """The tests of an engine. A subclass sets `plugin` to one, or overrides the fixture `engine`."""
-
-    @pytest.fixture
-    def exact_scores(self, engine: Any) -> Any:
-        """Return the engine. Skip one that compresses vectors: nobody else knows its scores, and its form is tested."""
-        if engine.compressed:
-            pytest.skip("compressed = True: the scores are the engine's own")
-        return engine
-
-    @pytest.fixture
-    def sparse_engine(self, exact_scores: Any) -> Any:
-        """Return the engine, only if it takes sparse vectors."""
-        if exact_scores.kind is not Kind.SPARSE:
-            pytest.skip("not an engine of sparse vectors")
-        return exact_scores
-
-    @pytest.mark.parametrize("k", [1, 10, 300])
-    def test_top_k_with_ties_in_order_of_position(self, exact_scores: Any, tmp_path: Path, k: int) -> None:
-        """Scores are dot products, best first; ties, which whole numbers often have, are in order of position."""
-        check(
-            exact_scores,
-            indexed(exact_scores, tmp_path, DOCUMENTS).search(vectors(exact_scores, QUERIES), k),
-            QUERIES,
-            DOCUMENTS,
-            k,
-        )
 
     def test_vectors_like_learned_sparse_ones(self, exact_scores: Any, tmp_path: Path) -> None:
         """Scores are products of whole numbers on 1,500 documents of about forty terms with weights up to 255."""
@@ -309,37 +304,6 @@ class EngineContract(EngineFormContract):
             assert hits.docs.tolist() == [[20, 450, 899, 0, 1, 2, 3, 4]] * 2
         else:
             check(exact_scores, hits, [[1, 0], [2, 1]], documents, 8)
-
-    def test_shards_make_one_index(self, exact_scores: Any, tmp_path: Path) -> None:
-        """Documents in several shards, some of them empty, are found with their scores."""
-        hits = indexed(exact_scores, tmp_path, *PARTS).search(vectors(exact_scores, QUERIES), 20)
-
-        check(exact_scores, hits, QUERIES, DOCUMENTS, 20)
-
-    def test_k_above_the_number_of_documents(self, exact_scores: Any, tmp_path: Path) -> None:
-        """Every matching document is found."""
-        for count, k in ((3, 3), (3, 4), (3, 100_000), (1, 5)):
-            index = indexed(exact_scores, tmp_path / f"{count} {k}", [[row, 0] for row in range(1, count + 1)])
-            docs = index.search(vectors(exact_scores, [[1, 0]]), k).docs[0].tolist()
-            assert [doc for doc in docs if doc >= 0] == list(range(count))[::-1]
-
-    def test_queries_of_zeros_score_nothing(self, exact_scores: Any, tmp_path: Path) -> None:
-        """A query without weights has no score above 0 and does not disturb the next query."""
-        index = indexed(exact_scores, tmp_path, [[1, 2], [3, 4]])
-        hits = index.search(vectors(exact_scores, [[0, 0], [0, 1], [0, 0]]), 2)
-
-        assert not np.any(hits.scores[[0, 2]][hits.docs[[0, 2]] >= 0] > 0)
-        assert hits.docs[1].tolist() == [1, 0]
-
-    @pytest.mark.parametrize("empty", EMPTY)
-    def test_documents_of_zeros_come_last(self, exact_scores: Any, tmp_path: Path, empty: tuple[int, ...]) -> None:
-        """Documents without weights are never above one that matches."""
-        documents = with_zeros(empty)
-        hits = indexed(exact_scores, tmp_path, documents).search(vectors(exact_scores, [[1, 1]]), 5)
-        best = sorted(np.flatnonzero(documents.sum(axis=1)).tolist(), key=lambda doc: (-documents[doc].sum(), doc))
-
-        assert hits.docs[0].tolist()[: len(best)] == best
-        assert not np.any(hits.scores[0, len(best) :][hits.docs[0, len(best) :] >= 0] > 0)
 
     def test_a_term_that_no_document_has(self, exact_scores: Any, tmp_path: Path) -> None:
         """An unknown term adds nothing, beside other terms or alone, also as the first or last of the vocabulary."""
@@ -397,19 +361,11 @@ class EngineContract(EngineFormContract):
         now = [array for matrix in (documents, query) for array in (matrix.data, matrix.indices, matrix.indptr)]
         assert all(np.array_equal(before, after) for before, after in zip(kept, now, strict=True))
 
-    def test_queries_of_another_width_find_known_terms(self, exact_scores: Any, tmp_path: Path) -> None:
-        """If queries of another width are not refused, the terms that the index does not know add nothing."""
-        index = indexed(exact_scores, tmp_path, [[1, 2], [3, 4]])
-        with suppress(LexbenchError):
-            assert index.search(vectors(exact_scores, [[0, 1, 5]]), 2).docs[0].tolist() == [1, 0]
 
-    def test_two_open_indexes_have_their_own_scores(self, exact_scores: Any, tmp_path: Path) -> None:
-        """Two open indexes score their own documents."""
-        one, other = (indexed(exact_scores, tmp_path / name, rows) for name, rows in (("a", [[1, 0]]), ("b", [[0, 2], [0, 3]])))
-        query = vectors(exact_scores, [[0, 1]])
-
-        assert other.search(query, 2).docs.tolist() == [[1, 0]]
-        assert not np.any(one.search(query, 2).scores > 0)
+def found_by(engine: Any, path: Path, queries: Any, k: int) -> Hits:
+    """Return what the index in the folder finds."""
+    hits: Hits = engine.open(path).search(queries, k)
+    return hits
 
 
 def digests_of(path: Path) -> dict[str, str]:

@@ -70,7 +70,9 @@ def measure(  # noqa: PLR0915 - one sequence, and what is measured depends on it
     # Open the index and answer the first query, which may import modules; both are timed apart from the passes.
     seconds, memory = {}, {}
     begin = compiling.clock()
-    retriever = with_threads(own or _retriever(task), task.threads)
+    retriever = replace_plugins(
+        own or _retriever(task), lambda one: replace(one, threads=task.threads) if has_threads(one) else one
+    )
     searcher = open_at(Search(StoredTexts(), retriever), Place.read(task.place))
     seconds["open"] = compiling.clock() - begin
     queries = task.queries
@@ -206,11 +208,6 @@ def with_weights(retriever: Any, weights: Iterator[Sequence[float]]) -> Any:
         return retriever
     changed: Any = replace(retriever, members=tuple(with_weights(member, weights) for member in retriever.members))
     return replace(changed, weights=tuple(next(weights))) if changed.weights in CHOSEN_WEIGHTS else changed
-
-
-def with_threads(plugin: Any, threads: int) -> Any:
-    """Return *plugin* with that number of threads wherever it, or a plug-in in it, has the runtime setting `threads`."""
-    return replace_plugins(plugin, lambda one: replace(one, threads=threads) if has_threads(one) else one)
 
 
 def _inputs(

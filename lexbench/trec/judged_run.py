@@ -69,6 +69,14 @@ class JudgedRun:
         fits = total[1:] - total[starts] <= budget
         return np.bincount(query[order][fits], minlength=len(self.query_ids))
 
+    def ideal(self, most: float | NDArray[np.int64]) -> NDArray[np.float64]:
+        """Return for each query (queries,) the discounted gain of its *most* judged documents, the best first."""
+        query = self.judged_query
+        rank = np.arange(1, len(query) + 1) - np.searchsorted(query, query)
+        first = rank <= np.broadcast_to(most, len(self.query_ids))[query]
+        gain = np.maximum(self.judged_grade, 0) / np.log2(rank + 1)
+        return np.bincount(query[first], gain[first], minlength=len(self.query_ids)).astype(np.float64)
+
     def _tokens(self, tokenizer: str, ids: NDArray[np.bytes_]) -> NDArray[np.int64]:
         if self.tokens is None or tokenizer not in self.tokens.counts:
             raise LexbenchError("a budget of tokens takes the documents; name the dataset that has them with -d")

@@ -120,12 +120,8 @@ def read_qrels(path: Path) -> Qrels:
     return qrels
 
 
-def _same(row: Row) -> Row:
-    return row
-
-
 def read_judgements(
-    path: Path, split: str | None = None, renamed: Callable[[Row], Row] = _same, stated: Collection[str] = ()
+    path: Path, split: str | None = None, renamed: Callable[[Row], Row] = lambda row: row, stated: Collection[str] = ()
 ) -> Iterator[Judgement]:
     """Yield the judgements of a file, in its order.
 

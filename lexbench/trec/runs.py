@@ -227,7 +227,8 @@ def read_run(path: Path, layout: RunFormat | None = None, precision: Precision =
                 return columns.run(precision)
             except LexbenchError:
                 if len(tags := columns.tags()) > 1:
-                    raise InvalidFile(f"{file} has {listed_runs(file, tags)}") from None
+                    several = f"{len(tags)} runs, by their tags {listed(tags, _LISTED)}"
+                    raise InvalidFile(f"{file} has {several}; choose one: {quote(f'{file}#{tags[0]}')}") from None
                 raise
     runs = _by_tag(file, columns, precision)
     if tag not in runs:
@@ -265,11 +266,6 @@ def typed_run(path: Path) -> tuple[Path, str | None]:
     """Return the file of a run and, for "FILE#TAG", the tag of one of its runs."""
     name, mark, tag = str(path).rpartition("#")
     return (path, None) if not mark or path.exists() else (Path(name), tag)
-
-
-def listed_runs(file: Path, tags: Sequence[str]) -> str:
-    """Return how many runs a file has, with what to type for one of them."""
-    return f"{len(tags)} runs, by their tags {listed(tags, _LISTED)}; choose one: {quote(f'{file}#{tags[0]}')}"
 
 
 class _Columns(NamedTuple):
@@ -469,15 +465,11 @@ def strictly_decreasing(offsets: NDArray[np.int64], scores: NDArray[np.floating]
     lowered = np.minimum.accumulate(_ordinals(scores) + slope) - slope
     if np.any(lowered < _ordinals(np.array([np.finfo(np.float32).min]))):
         raise LexbenchError("scores tie at the lowest float32 number, below which there is none left")
-    return _from_ordinals(lowered)
+    bits = lowered.astype(np.int32)
+    return np.where(bits < 0, _LOWEST - bits, bits).view(np.float32)
 
 
 def _ordinals(scores: NDArray[np.floating]) -> NDArray[np.int64]:
     """Return integers that compare like *scores* and differ by 1 for neighbouring floats; -0.0 and 0.0 are both 0."""
     bits = scores.view(np.int32)
     return np.where(bits < 0, _LOWEST - bits, bits).astype(np.int64)
-
-
-def _from_ordinals(ordinals: NDArray[np.int64]) -> NDArray[np.float32]:
-    bits = ordinals.astype(np.int32)
-    return np.where(bits < 0, _LOWEST - bits, bits).view(np.float32)

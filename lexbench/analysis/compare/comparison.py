@@ -59,11 +59,6 @@ class Compared(NamedTuple):
     reader: Reader
 
 
-def compare(names: Sequence[str], **settings: Any) -> Comparison:
-    """Return the comparison of `compared`, which has the same arguments."""
-    return compared(names, **settings).comparison
-
-
 def compared(  # noqa: PLR0913 - the settings of a comparison
     names: Sequence[str],
     *,
@@ -111,7 +106,8 @@ def compared(  # noqa: PLR0913 - the settings of a comparison
     judged: dict[str, Qrels | None] = {}  # those of a dataset are read once
     for result in found:
         check(result, judged=judged)
-    notes = [*_left_out(chosen, found)] if not datasets else []
+    left = sorted({*chosen.datasets} - {*found.datasets}) if not datasets else []
+    notes = [f"left out, because some systems have no result there: {listed(left, _LISTED)}"] if left else []
     answer = compare_results(found, asked, reader, margin=margin, queries=queries, side=side, slices=slices, notes=notes)
     checked = check_claims(claims, runs, found, reader.run) if runs else Claims()
     return answer._replace(comparison=msgspec.structs.replace(answer.comparison, claims=checked))
@@ -356,12 +352,6 @@ def _means(
                 if system not in unmeasured
             ],
         )
-
-
-def _left_out(chosen: Results, compared: Results) -> Iterator[str]:
-    """Yield which datasets are left out."""
-    if left := sorted({*chosen.datasets} - {*compared.datasets}):
-        yield f"left out, because some systems have no result there: {listed(left, _LISTED)}"
 
 
 def _notes(compared: Results, measures: Mapping[str, str]) -> Iterator[str]:

@@ -177,17 +177,13 @@ def _config_diff(comparison: Comparison, names: dict[str, str]) -> Table:
     chosen = [one for one in stated if not any(_DIGEST.fullmatch(value or "") for value in one.values)]
     hidden = len(comparison.config_diff) - len(chosen)
     notes = (f"{hidden} more, e.g. digests of files and settings of only some systems: see --json",) if hidden else ()
-    rows = ((difference.field, *(_short(value) for value in difference.values)) for difference in chosen)
+    rows = ((one.field, *("—" if value is None else shortened(value, _VALUE) for value in one.values)) for one in chosen)
     return Table("what differs", ("field", *names.values()), tuple(rows), notes)
 
 
 def _named(system: str, names: dict[str, str]) -> str:
     """Return the letter of a system with its name, shortened if necessary: a note has it in full."""
     return f"{names[system]}  {shortened(system, _NAME)}"
-
-
-def _short(value: str | None) -> str:
-    return "—" if value is None else shortened(value, _VALUE)
 
 
 def _tests(comparison: Comparison, names: dict[str, str]) -> Iterator[Table]:

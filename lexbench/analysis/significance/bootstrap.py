@@ -27,7 +27,8 @@ def interval(values: NDArray[np.float64], *, level: float = 0.95) -> tuple[float
 
 def intervals(values: NDArray[np.float64], *, level: float = 0.95) -> NDArray[np.float64]:
     """Return the `interval` of every row of *values* (systems, queries), as (systems, 2). All rows share their draws."""
-    return _percentiles(means(values), level).T
+    tail = 50 * (1 - level)
+    return np.asarray(np.percentile(means(values), [tail, 100 - tail], axis=0)).T
 
 
 def difference_interval(differences: NDArray[np.float64], *, level: float = 0.95) -> tuple[float, float]:
@@ -44,7 +45,7 @@ def difference_intervals(
 
 
 def macro_difference_interval(
-    differences: Sequence[NDArray[np.float64]], weights: Sequence[float] | None = None, *, level: float = 0.95
+    differences: Sequence[NDArray[np.float64]], weights: Sequence[float] | None = None
 ) -> tuple[float, float]:
     """Return the interval of the mean of the means of *differences*, one array (queries,) per dataset.
 
@@ -52,7 +53,7 @@ def macro_difference_interval(
     """
     shares = np.ones(len(differences)) if weights is None else np.asarray(weights, np.float64)
     rows = [np.asarray(one, np.float64)[np.newaxis] for one in differences]
-    low, high = _studentised(rows, (shares / shares.sum()).tolist(), level, RESAMPLES)[0]
+    low, high = _studentised(rows, (shares / shares.sum()).tolist(), 0.95, RESAMPLES)[0]
     return float(low), float(high)
 
 
@@ -80,17 +81,15 @@ def _studentised(
     return np.stack([observed - half, observed + half], axis=1)
 
 
-def macro_means(
-    values: Sequence[NDArray[np.float64]], weights: Sequence[float] | None = None, *, resamples: int = RESAMPLES
-) -> NDArray[np.float64]:
+def macro_means(values: Sequence[NDArray[np.float64]], *, resamples: int) -> NDArray[np.float64]:
     """Return the macro means (resamples, systems) of *values*, one array (systems, queries) per dataset, in every resample.
 
-    The bootstrap is stratified: each dataset's queries are drawn separately, so that every dataset keeps its weight in the
-    macro mean (*weights*, or all equal) in every resample.
+    The bootstrap is stratified: each dataset's queries are drawn separately, so that every dataset has the same weight in
+    every resample.
     """
     seeds = np.random.SeedSequence(SEED).spawn(len(values))
     drawn = [means(rows, resamples=resamples, seed=seed) for rows, seed in zip(values, seeds, strict=True)]
-    return np.asarray(np.average(drawn, axis=0, weights=weights))
+    return np.asarray(np.mean(drawn, axis=0))
 
 
 def means(
@@ -122,8 +121,3 @@ def _sums_by_count(drawn: NDArray[np.int64], values: NDArray[np.float64]) -> NDA
     places = drawn + np.arange(count)[:, np.newaxis] * queries
     counts = np.bincount(places.ravel(), minlength=count * queries).reshape(count, queries)
     return np.asarray(counts.astype(np.float64) @ values.T)
-
-
-def _percentiles(resampled: NDArray[np.float64], level: float) -> NDArray[np.float64]:
-    tail = 50 * (1 - level)
-    return np.asarray(np.percentile(resampled, [tail, 100 - tail], axis=0))

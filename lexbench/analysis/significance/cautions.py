@@ -27,11 +27,6 @@ def skewness(differences: NDArray[np.float64]) -> float:
     return float(np.mean(centred**3)) / deviation**3 if deviation else 0.0
 
 
-def is_skewed(differences: NDArray[np.float64]) -> bool:
-    """Return whether *differences* (queries,) are so skewed that the test can reject too often."""
-    return abs(skewness(differences)) > _SKEWED * sqrt(len(differences))
-
-
 def cautions(dataset: str, differences: Mapping[str, NDArray[np.float64]]) -> Iterator[Note]:
     """Yield notes on what p values of *differences* (queries,), by the name of the pair, assume on a dataset."""
     queries = len(next(iter(differences.values()), np.zeros(FEWEST)))
@@ -41,7 +36,7 @@ def cautions(dataset: str, differences: Mapping[str, NDArray[np.float64]]) -> It
             f"{dataset} has {queries} queries: below {FEWEST}, a system that wins rarely and is truly level is called worse in "
             "up to a third of cases, not in 5 %; no test of so few queries can help",
         )
-    elif skewed := [name for name, values in differences.items() if is_skewed(values)]:
+    elif skewed := [name for name, values in differences.items() if abs(skewness(values)) > _SKEWED * sqrt(queries)]:
         rate = _RATES[sorted(_RATES)[bisect_right(sorted(_RATES), queries) - 1]]
         shown = f"{skewed[0]}" + (f" and {len(skewed) - 1} more" if len(skewed) > 1 else "")
         yield Note(

@@ -5,17 +5,13 @@ import io
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from shlex import quote
-from typing import TYPE_CHECKING
 
 from lexbench.interop.formats import Format, Target, one_file
-from lexbench.results import save
+from lexbench.results import DATASETS, Entry, Results, save
 from lexbench.storage import atomic
 
-if TYPE_CHECKING:
-    from lexbench.results import Entry
 
-
-def _write_csv(entry: "Entry", path: Path) -> None:
+def _write_csv(entry: Entry, path: Path) -> None:
     text = io.StringIO()
     table = csv.writer(text, lineterminator="\n")
     table.writerow(["query", *entry.result.per_query])
@@ -23,7 +19,7 @@ def _write_csv(entry: "Entry", path: Path) -> None:
     atomic.write_text(path, text.getvalue())
 
 
-def _write_json(entries: "Sequence[Entry]", target: Target) -> Iterator[Path]:
+def _write_json(entries: Sequence[Entry], target: Target) -> Iterator[Path]:
     result, path = entries[0].result, target.path.with_name(f"{target.path.name}.json")
     save(result, path)
     if entries[0].run and "index" not in result.sizes:
@@ -32,7 +28,7 @@ def _write_json(entries: "Sequence[Entry]", target: Target) -> Iterator[Path]:
     yield path
 
 
-def _write_figures(results: "Sequence[Entry]", target: Target) -> Iterator[Path]:
+def _write_figures(results: Sequence[Entry], target: Target) -> Iterator[Path]:
     from lexbench.report import figures
 
     drawn = [entry.result for entry in results]
@@ -41,10 +37,9 @@ def _write_figures(results: "Sequence[Entry]", target: Target) -> Iterator[Path]
         target.on_note(line)
 
 
-def _write_latex(results: "Sequence[Entry]", target: Target) -> Iterator[Path]:
+def _write_latex(results: Sequence[Entry], target: Target) -> Iterator[Path]:
     """Write the main table of one dataset, as the leaderboard has it."""
     from lexbench.report.leaderboard import copies, sections
-    from lexbench.results import DATASETS, Results
 
     shown = Results(entry._replace(suite=DATASETS) for entry in results)
     shown.check_comparable()

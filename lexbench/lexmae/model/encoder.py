@@ -195,7 +195,7 @@ class _MaxPool(torch.autograd.Function):
             states = states.to(torch.get_autocast_dtype(states.device.type))
         with torch.autocast(states.device.type, enabled=False):
             if few and states.device.type == "cpu":
-                largest, positions = _maxima(states, weight, pools), None
+                largest, positions = torch.cat([one.amax(1) for one in _logits(states, weight, pools)], 1).float(), None
             else:
                 largest, positions = _maxima_and_positions(states, weight, pools)
         ctx.save_for_backward(states, weight, pools, positions)
@@ -225,11 +225,6 @@ def _logits(states: Tensor, weight: Tensor, pools: Tensor) -> Iterator[Tensor]:
     silent = ~pools[:, :, None]
     for piece in torch.split(weight.to(states.dtype), _piece(states)):
         yield (states @ piece.T).masked_fill_(silent, _SILENT)
-
-
-def _maxima(states: Tensor, weight: Tensor, pools: Tensor) -> Tensor:
-    """Return the largest logits (n, vocabulary), float32."""
-    return torch.cat([logits.amax(1) for logits in _logits(states, weight, pools)], 1).float()
 
 
 def _maxima_and_positions(states: Tensor, weight: Tensor, pools: Tensor) -> tuple[Tensor, Tensor]:

@@ -65,7 +65,8 @@ def _built(recipe: Recipe, graph: Graph) -> tuple[LexiconEncoder, PreTrainedToke
     model = _model(recipe, folder)
     check_token_ids(tokenizer.get_vocab(), model.config.vocab_size, folder)
     if 0 < start.vocabulary < len(tokenizer):
-        check_wordpiece(tokenizer)
+        if (kind := _tokenizer_settings(tokenizer)["model"]["type"]) != "WordPiece":
+            raise CommandError(f"start.vocabulary is for WordPiece tokenizers, and this model's is {kind}; leave it out")
         corpora = [open_corpus(name, graph) for name in provenance.start_corpora(recipe)]
         ids = most_used(tokenizer, piece_counts(tokenizer, corpora, graph.progress), start.vocabulary)
         model, tokenizer = pruned_model(model, ids), pruned_tokenizer(tokenizer, ids)
@@ -154,12 +155,6 @@ def _model(recipe: Recipe, folder: Path) -> Any:
 # ---- a smaller vocabulary: the most used pieces, and the single characters that any word can be cut into -------------------
 
 _BLOCK = 2048  # documents tokenised at a time
-
-
-def check_wordpiece(tokenizer: PreTrainedTokenizerFast) -> None:
-    """Raise CommandError unless *tokenizer* is a WordPiece tokenizer."""
-    if (kind := _tokenizer_settings(tokenizer)["model"]["type"]) != "WordPiece":
-        raise CommandError(f"start.vocabulary is for WordPiece tokenizers, and this model's is {kind}; leave it out")
 
 
 def piece_counts(tokenizer: PreTrainedTokenizerFast, corpora: Iterable[StoredCorpus], progress: Progress) -> NDArray[np.int64]:

@@ -54,7 +54,7 @@ def facts(
 ) -> TrainingFacts:
     """Return the facts of a training. *data* are the collections that the weights have learned from."""
     machine = environment.facts()
-    sets = candidates.sets if candidates else ()
+    sets, best = candidates.sets if candidates else (), fitted.best or {}
     chosen_by = [SeenCollection(dataset=group.name, use="selection", counts={"queries": len(group.queries)}) for group in sets]
     whole = [*data, *chosen_by]
     return TrainingFacts(
@@ -67,7 +67,10 @@ def facts(
         versions=environment.versions(),
         resumed=fitted.resumed,
         losses=tuple(_losses(fitted)),
-        selection=tuple(_selected(fitted.best, candidates)) if candidates and fitted.best else (),
+        selection=tuple(
+            Selected(dataset=one.name, measure=one.measure, value=best[one.name], step=int(best["step"]))
+            for one in (sets if best else ())
+        ),
     )
 
 
@@ -96,9 +99,3 @@ def _losses(fitted: Fitted) -> Iterator[Loss]:
     for name in lines[0] if lines else ():
         if name not in _NO_LOSS:
             yield Loss(name=name, first=lines[0][name], last=lines[-1][name])
-
-
-def _selected(best: Mapping[str, float], candidates: Candidates) -> Iterator[Selected]:
-    for candidate_set in candidates.sets:
-        name, measure = candidate_set.name, candidate_set.measure
-        yield Selected(dataset=name, measure=measure, value=best[name], step=int(best["step"]))

@@ -58,26 +58,6 @@ def read_results(folder: Path, others: Mapping[str, Path] = {}) -> Results:
     return merged({who: read_folder(path) for who, path in {folder.name: folder, **others}.items()})
 
 
-def read_board(folder: Path, others: Mapping[str, Path] = {}, published: str = "few") -> Board:
-    """Return the board of a folder of results, merged with the folders of *others*, by the name of the person who ran them.
-
-    *published* is how many published scores it has: none, few or all. Raises CannotStart for a folder without results, and
-    InvalidFile for a faulty file.
-    """
-    return board(read_results(folder, others), published)
-
-
-def pages(folder: Path, others: Mapping[str, Path] = {}, published: str = "few") -> dict[Path, str]:
-    """Return the texts of the files of *folder* by path; equal results give equal texts. Arguments as in `read_board`."""
-    return _pages(read_board(folder, others, published), folder)
-
-
-def _pages(shown: Board, folder: Path) -> dict[Path, str]:
-    commands = [section.command for section in shown.suites]
-    curves = {folder / CURVES: text} if (text := svg(shown)) else {}
-    return {folder / MARKDOWN: markdown(shown), folder / HTML: html(shown), folder / SCRIPT: script(commands)} | curves
-
-
 class Leaderboard(Answer):
     """A leaderboard: its texts, computed once from results."""
 
@@ -120,16 +100,20 @@ class Leaderboard(Answer):
         return copies.FORMATS[form](copies.view(shown, suite, dataset, baseline, self.results))
 
     def pages(self, folder: str | Path | None = None) -> dict[Path, str]:
-        """Return the texts of the files of *folder* (default: that of the results) by path."""
+        """Return the texts of the files of *folder* (default: that of the results) by path; equal results give equal texts."""
         place = Path(folder) if folder else self.folder
         if place is None:
             raise CommandError("these results are in no folder; name one to save the pages in")
-        pages = _pages(self.board, place)
+        pages = {place / MARKDOWN: self.markdown, place / HTML: self.html}
+        pages[place / SCRIPT] = script([section.command for section in self.board.suites])
+        if text := svg(self.board):
+            pages[place / CURVES] = text
         return pages | texts_elsewhere(self.board, self.results, place) if place == self.folder else pages
 
     def stale(self) -> list[Path]:
         """Return which pages differ from the files on disk."""
-        return stale(self.pages())
+        texts = self.pages()
+        return [path for path, text in texts.items() if not path.is_file() or path.read_bytes() != text.encode()]
 
     def save(self, folder: str | Path | None = None) -> list[Path]:
         """Write the pages that differ from the files on disk into *folder*; return all pages.
@@ -144,8 +128,8 @@ class Leaderboard(Answer):
         if folder and (self.folder is None or Path(folder) != self.folder):
             self.results.save(folder)
         texts = self.pages(folder)
-        if stale(texts):
-            write(texts)
+        for path, text in texts.items():
+            atomic.write_text(path, text)
         return list(texts)
 
     def tables(self) -> list[Table]:
@@ -157,14 +141,3 @@ class Leaderboard(Answer):
             rows = tuple((row.name, *(value.text for value in row.values)) for row in grid.rows)
             shown.append(Table(f"{section.name}: {grid.title}", header, rows, (*grid.notes, *section.notes)))
         return shown
-
-
-def write(texts: Mapping[Path, str]) -> None:
-    """Write the pages that `pages` returned."""
-    for path, text in texts.items():
-        atomic.write_text(path, text)
-
-
-def stale(texts: Mapping[Path, str]) -> list[Path]:
-    """Return which of the pages that `pages` returned differ from the files on disk."""
-    return [path for path, text in texts.items() if not path.is_file() or path.read_bytes() != text.encode()]

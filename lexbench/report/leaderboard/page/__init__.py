@@ -25,11 +25,12 @@ def html(board: Board) -> str:
     r"""Return the page; equal boards give equal text. Control characters of names and texts are shown, e.g. as \x1b."""
     board = msgspec.convert(_without_controls(msgspec.to_builtins(board)), Board)
     script = f'"use strict";\n{"".join(_read(f"{name}.js") for name in _SCRIPTS)}'
+    suites = tuple(msgspec.structs.replace(one, change=None) for one in board.suites)  # changes are markup already
     parts = {
         "policy": web.policy(script),
         "style": web.style(),
         "script": script,
-        "data": msgspec.json.encode(_without_changes(board)).decode().translate(_INERT),
+        "data": msgspec.json.encode(msgspec.structs.replace(board, suites=suites)).decode().translate(_INERT),
         "tables": "\n".join(map(_table, board.suites)),
         "changes": "\n".join(_change(section, several=len(board.suites) > 1) for section in board.suites if section.change),
     }
@@ -48,11 +49,6 @@ def _without_controls(value: Any) -> Any:
 
 def _read(name: str) -> str:
     return files(__name__).joinpath(name).read_text(encoding="utf-8")
-
-
-def _without_changes(board: Board) -> Board:
-    """Return the data for the script; changes are markup already."""
-    return msgspec.structs.replace(board, suites=tuple(msgspec.structs.replace(one, change=None) for one in board.suites))
 
 
 def _change(section: Section, *, several: bool) -> str:
