@@ -75,8 +75,7 @@ class Pisa(Engine):
         """
         documents = write_collection(shards, path)
         _context(path)  # compresses, the first time
-        for name in ("inv.docs", "inv.freqs", "inv.sizes", "fwd.documents", "fwd.terms"):  # only compressing needs them
-            (path / name).unlink(missing_ok=True)
+        remove_collection(path)
         (path / "documents").write_text(str(documents), encoding="ascii")
 
     def open(self, path: Path) -> "PisaIndex":
@@ -171,6 +170,12 @@ def write_collection(shards: Iterable[sparse.csr_array], path: Path) -> int:
                 (path / f"fwd.{kind}").write_text("".join(f"{name}\n" for name in names[kind]), encoding="ascii")
                 compiled_library().build_binlex(str(path / f"fwd.{kind}"), str(path / f"fwd.{lexicon}"))
     return len(lengths)
+
+
+def remove_collection(path: Path) -> None:
+    """Remove the uncompressed collection in *path*, which only compressing needs."""
+    for name in ("inv.docs", "inv.freqs", "inv.sizes", "fwd.documents", "fwd.terms"):
+        (path / name).unlink(missing_ok=True)
 
 
 def _write_postings(runs: list[SortedRun], totals: NDArray[np.int64], documents: int, path: Path) -> None:
