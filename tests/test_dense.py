@@ -60,6 +60,19 @@ def test_pooling(tmp_path, architecture, pooling):
     assert close(encoder.encode_query(TEXTS), [one[0] if pooling == "cls" else one.mean(axis=0) for one in alone])
 
 
+@pytest.mark.parametrize("model_type", ["camembert", "electra", "ernie", "mpnet", "xlm-roberta"])
+def test_bodies_of_transformers(tmp_path, model_type):
+    """Models that lexbench does not compute itself, e.g. all-mpnet-base-v2, whose attention has one form only."""
+    sizes = {"vocab_size": len(checkpoints.VOCABULARY), "max_position_embeddings": 64, "pad_token_id": 0, **checkpoints.SIZES}
+    torch.manual_seed(1)
+    model = transformers.AutoModel.from_config(transformers.AutoConfig.for_model(model_type, **sizes, initializer_range=0.3))
+    model.save_pretrained(tmp_path)
+    checkpoints.write_tokenizer(tmp_path, model_type)
+    expected = [states(tmp_path, text, max_length=32)[1].mean(axis=0) for text in TEXTS]
+
+    assert close(dense(tmp_path, document_length=32).encode_query(TEXTS), expected)
+
+
 def test_documents_are_cut_to_their_own_length(bert):
     """Documents are cut to document_length, and cut documents are counted."""
     tokens = dense(bert).tokenise_documents([Document("", text) for text in TEXTS])

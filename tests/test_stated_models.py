@@ -13,6 +13,7 @@ import checkpoints
 import numpy as np
 import pytest
 import torch
+import transformers
 
 from lexbench.encoders.static_embedding import StaticEmbedding
 from lexbench.errors import CommandError, LexbenchError
@@ -259,6 +260,31 @@ BY_THE_LIBRARY = {  # modules that `dense` does not have
 def test_other_modules_are_computed_by_the_library(place, tmp_path, case):
     """Routers, with a default route or modules around them, layers behind a table, weighted layers and convolutions."""
     assert check(BY_THE_LIBRARY[case](place), tmp_path).startswith("sentence_transformer(")
+
+
+def other_body(path, kind, auto_class):
+    """Write a tiny model of a type that lexbench does not compute; return the module Transformer around it."""
+    sizes = {"vocab_size": len(checkpoints.VOCABULARY), "embedding_size": 16, **checkpoints.SIZES, "initializer_range": 0.3}
+    torch.manual_seed(4)
+    auto_class.from_config(transformers.AutoConfig.for_model(kind, **sizes)).save_pretrained(path)
+    checkpoints.write_tokenizer(path, kind)
+    task = "fill-mask" if auto_class is transformers.AutoModelForMaskedLM else "feature-extraction"
+    return Transformer(str(path), transformer_task=task)
+
+
+def test_other_models_are_computed_by_the_library(place, tmp_path):
+    """A model_type that lexbench does not compute, e.g. of EmbeddingGemma or GTR: sentence-transformers does, or its object."""
+    first = other_body(tmp_path / "albert", "albert", transformers.AutoModel)
+    assert check(library.SentenceTransformer(modules=[first, of.Pooling(32)], device="cpu"), tmp_path).startswith("sentence_tr")
+    typed = f'sentence_transformer(model="{tmp_path / "saved"}")'
+    with pytest.raises(CommandError) as raised:
+        system(f'dense(model="{tmp_path / "saved"}")')
+    assert str(raised.value).endswith(f"lexbench does not compute model_type 'albert'; type {typed}")
+
+    first = other_body(tmp_path / "electra", "electra", transformers.AutoModelForMaskedLM)
+    library.SparseEncoder(modules=[first, SpladePooling()], device="cpu").save(str(tmp_path / "e"), create_model_card=False)
+    with pytest.raises(CommandError, match=r"model_type 'electra'; give the object: lexbench.run\(data, \[SparseEncoder"):
+        system(expression_of_folder(tmp_path / "e"))
 
 
 def test_what_the_library_cannot_do_is_one_line(place, tmp_path):

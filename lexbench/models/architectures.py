@@ -12,9 +12,10 @@ Each kind has a function `..._files`, which needs no torch, and a function `load
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from lexbench.errors import CommandError, InvalidFile, MissingData
+from lexbench.models.body_types import BODIES, CAUSAL_LMS
 from lexbench.models.checkpoint import (
     ABOUT,
     ADAPTER,
@@ -37,6 +38,7 @@ from lexbench.models.stated_settings import (
     OF_ANY_MODEL,
     TEXT_HEAD_FILE,
     VOCABULARY_RULES,
+    check_body,
     instead,
     sparse_encoder_modules,
     sparse_mlm_defaults,
@@ -54,7 +56,6 @@ if TYPE_CHECKING:
 
 # A body(input_ids, attention_mask) -> .last_hidden_state (b, l, h); other tensors by name; tokenizer; configuration.
 Body: TypeAlias = "tuple[torch.nn.Module, Mapping[str, torch.Tensor], transformers.PreTrainedTokenizerFast, Any]"
-CAUSAL_LMS = ("llama", "mistral", "qwen2", "qwen3")  # model types
 
 
 # ---- language models -------------------------------------------------------------------------------------------------------
@@ -103,6 +104,8 @@ def masked_lm_files(folder: Path, *, documents_only: bool = False) -> Checkpoint
     """
     has_modules = (folder / MODULES).is_file() and not states_vocabulary_rules(folder)
     listed = sparse_encoder_modules(folder, documents_only=documents_only) if has_modules else []
+    if len(listed) == len(modules(folder)):  # a Router's models are in its routes
+        check_body(folder, MASKED_LMS)
     files = model_files(folder / listed[0].subfolder if listed else folder, MASKED_LMS)
     defaults = sparse_mlm_defaults(folder, files.config, documents_only=documents_only)
     stated = bool(defaults.pop(EXACT_TERMS, False))
@@ -256,29 +259,6 @@ _CONSTANTS = ("embeddings.position_ids", "embeddings.token_type_ids", "rotary_em
 _PROJECTION = "lm_head."  # onto the vocabulary: large, and unused by encoders of bodies
 
 
-class BodyClass(NamedTuple):
-    """How transformers builds the body of a model_type."""
-
-    poolable: bool = False  # whether its class takes add_pooling_layer
-    embedding: str = "embeddings.word_embeddings.weight"  # the part of its name before this is the prefix of all names
-    model_type: str = ""  # the model_type to build, if it is another
-
-
-BODIES: Mapping[str, BodyClass] = {  # by model_type
-    **{model_type: BodyClass() for model_type in NATIVE},
-    "bert": BodyClass(poolable=True),
-    "camembert": BodyClass(poolable=True),
-    "distilbert": BodyClass(),
-    "dpr": BodyClass(poolable=True, model_type="bert"),  # each of its two towers is a BERT
-    "electra": BodyClass(),
-    "ernie": BodyClass(poolable=True),
-    "mpnet": BodyClass(poolable=True),
-    "roberta": BodyClass(poolable=True),
-    "xlm-roberta": BodyClass(poolable=True),
-    **{model_type: BodyClass(embedding="embed_tokens.weight") for model_type in CAUSAL_LMS},
-}
-
-
 def body_files(folder: Path, *, causal: bool = False) -> CheckpointFiles:
     """Return the files of a body and of the sentence-transformers modules behind it, without stated settings.
 
@@ -288,6 +268,7 @@ def body_files(folder: Path, *, causal: bool = False) -> CheckpointFiles:
         hint = instead(folder, "late_interaction") or "; give the object: lexbench.run(data, [MultiVectorEncoder(FOLDER)])"
         raise CommandError(f"{folder}: a Router, which has several models{hint}")
     model_types = [model_type for model_type in BODIES if causal or model_type not in CAUSAL_LMS]
+    check_body(folder, model_types)
     files = model_files(transformer_folder(folder), model_types)
     own_code = "AutoModel" in (files.config.get("auto_map") or {}) or files.config.get("is_causal") is False
     if files.config["model_type"] in CAUSAL_LMS and own_code:
