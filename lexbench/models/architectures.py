@@ -21,6 +21,7 @@ from lexbench.models.checkpoint import (
     ADAPTER,
     CONFIG,
     MODULES,
+    TRANSFORMER,
     WITH_WEIGHTS,
     CheckpointFiles,
     modules,
@@ -32,6 +33,7 @@ from lexbench.models.checkpoint import (
 )
 from lexbench.models.lora import MERGE, adapted_tensors, model_files
 from lexbench.models.native import NATIVE, MaskedLMNames, architecture
+from lexbench.models.stated_modules import about, transformer
 from lexbench.models.stated_settings import (
     EXACT_TERMS,
     EXACT_TERMS_FILE,
@@ -376,9 +378,12 @@ def is_classifier(config: Mapping[str, Any]) -> bool:
 def classifier_files(top: Path) -> CheckpointFiles:
     """Return the files of the reranker in the folder *top*.
 
-    Raises MissingData if a file is missing, CommandError for other kinds of models and adapters, or if it puts prompts before
-    texts.
+    Its `defaults` may have a `length`, the most tokens of a pair. Raises MissingData if a file is missing, CommandError for
+    other kinds of models and adapters, or if it puts prompts before texts.
     """
+    if len(listed := modules(top)) > 1:
+        kinds = " and ".join(module.kind for module in listed)
+        raise CommandError(f"{top}: a model of {kinds}; a reranker of lexbench is a Transformer alone")
     folder = transformer_folder(top)
     if (folder / ADAPTER).is_file():
         raise CommandError(f"{folder}: an adapter, which lexbench does not merge into a reranker; {MERGE}")
@@ -394,7 +399,12 @@ def classifier_files(top: Path) -> CheckpointFiles:
         raise CommandError(f"{folder}: it has {logits} logits; a reranker has one, or two")
     if any(prompts(top).values()):
         raise CommandError(f"{top}: it puts a prompt before texts ({ABOUT}); lexbench does not: take another reranker")
-    return files
+    if not listed:  # sentence-transformers reads its own files beside modules.json alone
+        return files
+    about(top)
+    length = transformer(folder, files.config, "sequence-classification").document_length
+    stated = optional_json(folder / TRANSFORMER).get("max_seq_length") is not None
+    return replace(files, defaults={"length": length} if stated and length else {})
 
 
 def load_classifier(folder: Path) -> Any:

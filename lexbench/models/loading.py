@@ -269,7 +269,10 @@ def load_encoding_tokenizer(folder: Path) -> "PreTrainedTokenizerFast":
     tokenizer = load_tokenizer(folder)
     ids = {"first": tokenizer.cls_token_id, "separating": tokenizer.sep_token_id, "padding": tokenizer.pad_token_id}
     if missing := [role for role, token_id in ids.items() if token_id is None]:
-        raise InvalidFile(f"{folder}: the tokenizer has no {' and no '.join(missing)} token; {_MODEL_AGAIN}")
+        raise InvalidFile(
+            f"{folder}: the tokenizer has no {' and no '.join(missing)} token, which lexbench puts around texts; take a model "
+            "whose tokenizer has them, or run this one on a server"
+        )
     try:
         tokenizer(_UNKNOWN_TEXT)
     except Exception as error:  # tokenizers raises plain Exception

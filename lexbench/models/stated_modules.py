@@ -26,7 +26,7 @@ _OLD_POOLINGS = (  # switches of versions before 5.4, in the order in which thei
     "cls_token", "max_tokens", "mean_tokens", "mean_sqrt_len_tokens", "weightedmean_tokens", "lasttoken",
 )  # fmt: skip
 HEAD_MODULES = ("Dense", "LayerNorm", "Normalize")
-_TEXT = {"feature-extraction": "last_hidden_state", "fill-mask": "logits"}  # output of a Transformer, by its task
+_TEXT = {"feature-extraction": "last_hidden_state", **dict.fromkeys(("fill-mask", "sequence-classification"), "logits")}
 _FUNCTION_PREFIX = "torch.nn."
 _SHOWN = 60  # characters of a value in a message
 
@@ -101,7 +101,7 @@ def about(folder: Path) -> About:
         prompt("query"),
         prompt("document", "passage", "corpus"),
     )
-    keys.end("__version__", "model_type", *_PYLATE_KEYS)
+    keys.end("__version__", "model_type", "activation_fn", *_PYLATE_KEYS)  # a reranker's activation keeps the order
     return found
 
 
@@ -137,7 +137,7 @@ def transformer(folder: Path, config: Mapping[str, Any], task: str = "feature-ex
     for modality, way in keys.take("modality_config", {}).items():
         if modality != "text" or way.get("method", "forward") != "forward" or way.get("method_output_name") != _TEXT[task]:
             raise keys.refusal("modality_config", {modality: way})
-    keys.only("module_output_name", "token_embeddings")
+    keys.only("module_output_name", "scores" if task == "sequence-classification" else "token_embeddings")
     for name in ("processing_kwargs", "model_args", "tokenizer_args", "config_args"):
         keys.only(name, {})
     found = TransformerKeys(
