@@ -73,6 +73,16 @@ def test_bodies_of_transformers(tmp_path, model_type):
     assert close(dense(tmp_path, document_length=32).encode_query(TEXTS), expected)
 
 
+def test_settings_of_foreign_code_are_refused_or_noted(tmp_path):
+    """A folder with code of its authors is read by its config.json alone, and every setting of it must be known."""
+    folder = checkpoints.reconfigure(checkpoints.masked_lm(tmp_path, "bert"), auto_map={"AutoModel": "theirs.Bert"})
+    assert dense(folder).notes() == [f"{folder} brings code (auto_map); lexbench runs none of it, and follows config.json"]
+    checkpoints.reconfigure(folder, centred=True)
+    with pytest.raises(CommandError, match="does not know: centred; type unknown_ok=True to ignore them"):
+        dense(folder).identity()
+    assert dense(folder, unknown_ok=True).identity()["query_model"] is None
+
+
 def test_documents_are_cut_to_their_own_length(bert):
     """Documents are cut to document_length, and cut documents are counted."""
     tokens = dense(bert).tokenise_documents([Document("", text) for text in TEXTS])

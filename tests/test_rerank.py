@@ -361,6 +361,18 @@ def with_prompt(path):
         (lambda path: checkpoints.cross_encoder(path, labels=3), CommandError, "it has 3 logits; a reranker has one, or two"),
         (with_prompt, CommandError, "it puts a prompt before texts"),
         (
+            lambda path: checkpoints.reconfigure(checkpoints.cross_encoder(path), auto_map={"AutoModel": "x.Y"}, scores="all"),
+            CommandError,
+            "(auto_map) that lexbench does not know: scores; type unknown_ok=True to ignore them",
+        ),
+        (
+            lambda path: checkpoints.reconfigure(
+                checkpoints.cross_encoder(path), auto_map={"AutoModel": "x.Y"}, model_type="x"
+            ),
+            InvalidFile,
+            "the model does not load (",
+        ),
+        (
             lambda path: checkpoints.cross_encoder(path, type_vocab_size=1),  # and its tokenizer marks the second text
             LexbenchError,
             "the model cannot score a pair (IndexError: index out of range in self); take another reranker",
@@ -381,6 +393,11 @@ def with_prompt(path):
 def test_other_and_damaged_models_are_refused(tmp_path, write, kind, said):
     """A model that is no reranker, or has damaged weights, gives an error of one line. Only damage is found while scoring."""
     write(tmp_path / "model")
+
+    def use():
+        reranker = system(written(tmp_path / "model")).retriever.reranker
+        return reranker.identity(), reranker.score(["a"], [Document("d", "b")])
+
     with pytest.raises(kind, match=re.escape(said)) as caught:
-        system(written(tmp_path / "model")).retriever.reranker.score(["a"], [Document("d", "b")])
+        use()
     assert "\n" not in str(caught.value)

@@ -198,6 +198,9 @@ def test_lengths_of_queries_and_documents(place, tmp_path):
     assert check(library.SentenceTransformer(modules=[first, of.Pooling(32)], device="cpu"), tmp_path).startswith("dense(")
     settings = system(expression_of_folder(tmp_path / "saved")).retriever.encoder
     assert (settings.query_length, settings.document_length) == (10, 20)
+    (tmp_path / "saved" / BERT).unlink()
+    checkpoints.reconfigure(tmp_path / "saved", "tokenizer_config.json", model_max_length=None, max_len=12)  # its old name
+    assert system(expression_of_folder(tmp_path / "saved")).retriever.encoder.document_length == 12
 
 
 @pytest.mark.parametrize("file", ["tokenizer_config.json", "tokenizer.json"])
@@ -499,11 +502,7 @@ CHANGED = {  # a file, its change, and the message
     "a length in words": (BERT, {"max_seq_length": "48"}, "max_seq_length is '48', which lexbench does not do"),
     "half a token": (BERT, {"query_length": 12.5}, "query_length is 12.5, which lexbench does not do"),
     "a prompt of numbers": (ABOUT, {"prompts": {"query": 5}}, "prompts is {'query': 5}, which lexbench does not do"),
-    "a default that is missing": (
-        ABOUT,
-        {"default_prompt_name": "x"},
-        "default_prompt_name is 'x', and there is no such prompt",
-    ),
+    "no such default": (ABOUT, {"default_prompt_name": "x"}, "default_prompt_name is 'x', and there is no such prompt"),
     "no number": (ABOUT, {"truncate_dim": "many"}, r"truncate_dim is 'many', which lexbench does not do"),
     "too wide": (ABOUT, {"truncate_dim": 64}, r"dense\(dimensions=64\): .* makes 32 dimensions; type fewer"),
     "another task": (BERT, {"transformer_task": "text-generation"}, "transformer_task is 'text-generation'"),

@@ -127,14 +127,16 @@ def unknown_settings(config: Mapping[str, Any]) -> list[str]:
 
     Only that code can say whether such a setting changes vectors. The list is empty if config.json names no code.
     """
-    if not config.get("auto_map"):
+    if not (config.get("auto_map") and config.get("model_type")):
         return []
     own = architecture(config["model_type"])
     if own is not None and own.settings:
         known = set(own.settings)
     else:
-        from transformers import AutoConfig
+        from transformers import CONFIG_MAPPING, AutoConfig
 
+        if config["model_type"] not in CONFIG_MAPPING:  # then the model does not load, and that error says more
+            return []
         known = set(AutoConfig.for_model(config["model_type"]).to_dict())
     return sorted(set(config) - known - OF_ANY_MODEL - set(VOCABULARY_RULES))
 

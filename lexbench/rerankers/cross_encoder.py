@@ -28,7 +28,8 @@ class CrossEncoder(LocalModel, Reranker):
     to its own length. The longer of query and document is cut first. *titles*: "off" reads the document's text, its title in
     front; "string" puts a separator between title and body. *dtype* is the type of the computation ("int8": of linear layers,
     on a processor; the layer that scores stays in float32). *batch_tokens* is the number of tokens computed at once, padding
-    included; 0 suits the device. There is no sigmoid: it does not change the order, and makes large scores equal.
+    included; 0 suits the device. *unknown_ok* is that of `dense`. There is no sigmoid: it does not change the order, and makes
+    large scores equal.
     """
 
     model: str = field(metadata={"runtime": True})  # the digests of its files are in the key instead
@@ -39,6 +40,7 @@ class CrossEncoder(LocalModel, Reranker):
     device: str = runtime("auto")
     batch_tokens: int = runtime(0)
     threads: int = runtime(0)
+    unknown_ok: bool = runtime(False)
 
     version: ClassVar[int] = 1
     deterministic: ClassVar[bool] = True  # for the same pairs together, on one machine; other batches are rounded differently
@@ -51,7 +53,8 @@ class CrossEncoder(LocalModel, Reranker):
         return classifier_files(folder)
 
     def identity(self) -> dict[str, str]:
-        """Return the digests of weights, tokenizer and configuration."""
+        """Return the digests of weights, tokenizer and configuration. Raises CommandError for settings that nobody knows."""
+        self.check_settings()
         return self.digests(self.model, self.revision)
 
     def score(self, queries: Sequence[str], documents: Sequence[Document]) -> NDArray[np.float32]:
