@@ -46,6 +46,7 @@ VOCABULARY_RULES = {
     "document_prefix": "document_prompt",
 }
 _AUTOENCODER = "SparseAutoEncoder"
+_OF_LATENT_STATES = ("mean", "cls", "last")  # poolings of states; "max" of `sparse_latent` is one of features
 _FOLDED = {"case_space": "max", "none": "none", None: "none"}  # their values of vocab_fold, and ours
 OF_ANY_MODEL = {  # settings of config.json that any model may have, and that change no vector
     *("_name_or_path", "architectures", "auto_map", "model_type", "transformers_version", "torch_dtype", "dtype", "lexbench"),
@@ -241,6 +242,9 @@ def sparse_latent_defaults(folder: Path, config: Mapping[str, Any]) -> dict[str,
         )
     stated, keys = about(folder), transformer(folder / place.subfolder, config, "feature-extraction")
     pooled = pooling(folder / between[0].subfolder)
+    if pooled.pooling not in _OF_LATENT_STATES:
+        known = ", ".join(_OF_LATENT_STATES)
+        raise CommandError(f"{folder}: it pools states by {pooled.pooling!r} before its {_AUTOENCODER}; lexbench does {known}")
     read = read_json(folder / autoencoder.subfolder / "config.json")
     _check_similarity(folder, stated, "dot")
     scalings = ["length"] * (len(between) - 1) + ["layer_norm"] * bool(read.get("normalize"))
@@ -250,7 +254,7 @@ def sparse_latent_defaults(folder: Path, config: Mapping[str, Any]) -> dict[str,
         "pooling": pooled.pooling,
         **({} if pooled.pools_prompt else {"pool_prompts": False}),
         "scaling": scalings[0] if scalings else "none",
-        "active": int(read["k"]),
+        "active": stated.terms or int(read["k"]),
         **_prompts(stated),
         **_lengths(keys.query_length, keys.document_length),
     }
