@@ -328,6 +328,8 @@ def test_what_the_library_cannot_do_is_one_line(place, tmp_path):
 STATIC = {
     "a table": {},
     "a normalised table": {"behind": [Normalize()]},
+    "a normalised table, dot": {"behind": [Normalize()], "similarity_fn_name": "dot"},
+    "a table behind dropout, dot": {"behind": [of.Dropout(0.5)], "similarity_fn_name": "dot"},
     "a cut table": {"truncate_dim": 6},
     "a normalised table, cut": {"behind": [Normalize()], "truncate_dim": 6},
     **{f"a table, {name}": {"similarity_fn_name": name} for name in ("dot", "euclidean", "manhattan")},

@@ -330,10 +330,12 @@ def static_embedding_defaults(folder: Path, config: Mapping[str, Any]) -> dict[s
             f"{folder}: a model of {' and '.join(module.kind for module in listed)}, and no {_STATIC}"
             f"{instead(folder, 'static_embedding')}"
         )
-    stated, steps = about(folder), [step for step in head(folder, listed[1:]) if step != "normalize"]
-    if steps:
-        raise CommandError(f"{folder}: a module behind its {_STATIC} that changes vectors ({steps[0]}); lexbench runs none")
-    if stated.similarity not in ("", "cosine") and len(listed) > 1:
+    stated, steps = about(folder), head(folder, listed[1:])
+    if others := [step for step in steps if step != "normalize"]:
+        raise CommandError(f"{folder}: a module behind its {_STATIC} that changes vectors ({others[0]}); lexbench runs none")
+    if steps and stated.similarity == "dot" and not stated.dimensions:  # of length 1, and so the same as cosine
+        stated = stated._replace(similarity="cosine")
+    if steps and stated.similarity not in ("", "cosine"):
         raise CommandError(f"{folder}: it makes vectors of length 1 and compares them by {stated.similarity}; take cosine")
     if not listed and not config.get("normalize", False) and not stated.similarity:
         return {"similarity": "dot"}  # the vectors of model2vec as they are
