@@ -60,6 +60,29 @@ def test_pooling(tmp_path, architecture, pooling):
     assert close(encoder.encode_query(TEXTS), [one[0] if pooling == "cls" else one.mean(axis=0) for one in alone])
 
 
+@pytest.mark.parametrize("model_type", ["camembert", "electra", "ernie", "mpnet", "xlm-roberta"])
+def test_bodies_of_transformers(tmp_path, model_type):
+    """Models that lexbench does not compute itself, e.g. all-mpnet-base-v2, whose attention has one form only."""
+    sizes = {"vocab_size": len(checkpoints.VOCABULARY), "max_position_embeddings": 64, "pad_token_id": 0, **checkpoints.SIZES}
+    torch.manual_seed(1)
+    model = transformers.AutoModel.from_config(transformers.AutoConfig.for_model(model_type, **sizes, initializer_range=0.3))
+    model.save_pretrained(tmp_path)
+    checkpoints.write_tokenizer(tmp_path, model_type)
+    expected = [states(tmp_path, text, max_length=32)[1].mean(axis=0) for text in TEXTS]
+
+    assert close(dense(tmp_path, document_length=32).encode_query(TEXTS), expected)
+
+
+def test_settings_of_foreign_code_are_refused_or_noted(tmp_path):
+    """A folder with code of its authors is read by its config.json alone, and every setting of it must be known."""
+    folder = checkpoints.reconfigure(checkpoints.masked_lm(tmp_path, "bert"), auto_map={"AutoModel": "theirs.Bert"})
+    assert dense(folder).notes() == [f"{folder} brings code (auto_map); lexbench runs none of it, and follows config.json"]
+    checkpoints.reconfigure(folder, centred=True)
+    with pytest.raises(CommandError, match="does not know: centred; type unknown_ok=True to ignore them"):
+        dense(folder).identity()
+    assert dense(folder, unknown_ok=True).identity()["query_model"] is None
+
+
 def test_documents_are_cut_to_their_own_length(bert):
     """Documents are cut to document_length, and cut documents are counted."""
     tokens = dense(bert).tokenise_documents([Document("", text) for text in TEXTS])

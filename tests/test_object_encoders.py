@@ -3,6 +3,7 @@
 import enum
 from functools import partial
 from inspect import Parameter, Signature
+from itertools import count
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from types import SimpleNamespace
@@ -488,6 +489,18 @@ def test_an_instruction_that_nobody_gives_is_noted():
             return as_role(sentences, "query" if instruction else "document")
 
     assert adapted(GritLM()).notes() == ["queries by encode without instruction=…; to give it, write a function"]
+
+
+@pytest.mark.parametrize("form", [np.asarray, sparse.csr_array, lambda matrix: [matrix]])
+def test_vectors_that_change_are_noted(form):
+    """A model with dropout gives one text two vectors; rounding and growing widths are no change."""
+    numbers, said = count(1), "one text got two different vectors; if the model is in training mode, call its eval()"
+
+    def encode(step):
+        return adapted(lambda texts: form(np.array([[1, 1 + step * next(numbers)]] * len(texts), float))).notes()
+
+    assert (said in encode(0.1), said in encode(1e-4)) == (True, False)
+    assert said not in adapted(lambda texts: form(np.ones((len(texts), next(numbers))))).notes()
 
 
 def test_codes_whose_type_got_lost_are_noted():

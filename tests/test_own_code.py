@@ -105,7 +105,9 @@ REFUSED = [
     ([[1.0], [1.0, 2.0], [1.0]], "returned list of list; it must"),
     (np.zeros(3), r"returned ndarray of shape \(3,\); it must"),
     (np.zeros((3, 2, 2)), r"returned ndarray of shape \(3, 2, 2\); it must"),
-    (np.zeros((3, 2), complex), r"ndarray of shape \(3, 2\); it must"),
+    (np.zeros((3, 2), complex), r"ndarray of shape \(3, 2\) of complex128; return real numbers"),
+    (list(np.zeros((3, 2), complex)), r"ndarray of shape \(2,\) of complex128; return real numbers"),
+    (sparse.csr_array((3, 2), dtype=complex), r"csr_array of shape \(3, 2\) of complex128; return real numbers"),
     ([{"a": "much"}] * 3, "returned list of dict; it must"),
     (np.zeros((2, 2)), "returned 2 vectors for 3 texts"),
     (np.array([[1.0], [np.nan], [1.0]]), "a value that is NaN, infinite or too large"),
@@ -120,13 +122,17 @@ def test_other_values_are_refused_by_their_type(returned, message):
         converted(returned, 3, {})
 
 
-@pytest.mark.parametrize("settings", [{"dtype": "complex64"}, {"device": "meta"}])
-def test_tensors_without_real_numbers_are_refused(settings):
-    """A complex tensor is not cut to its real part, and a tensor without data is one line."""
+def test_tensors_without_real_numbers_are_refused():
+    """A complex tensor, sparse or not, is not cut to its real part, and a tensor without data is one line."""
     torch = pytest.importorskip("torch", reason="it is in the extra neural")
-    settings = {name: getattr(torch, value) if name == "dtype" else value for name, value in settings.items()}
-    with pytest.raises(LexbenchError, match=r"returned Tensor of shape \(3, 2\); it must"):
-        converted(torch.zeros((3, 2), **settings), 3, {})
+    given = torch.zeros((3, 2), dtype=torch.complex64)
+    for returned, said in (
+        (given, " of complex64; return real numbers"),
+        (given.to_sparse(), " of complex64; return real numbers"),
+        (torch.zeros((3, 2), device="meta"), "; it must"),
+    ):
+        with pytest.raises(LexbenchError, match=rf"returned Tensor of shape \(3, 2\){said}"):
+            converted(returned, 3, {})
 
 
 class Old:
@@ -255,6 +261,7 @@ THREE = type("Three", (), {"search": lambda self, queries, k, depth: None})  # i
     ("given", "message"),
     [
         (object(), "object cannot be benchmarked; give a name such as 'bm25', an object with encode"),
+        (SimpleNamespace(transform=counts), "give its method, OBJECT.transform; or else a name such as 'bm25'"),
         (Old, r"Old is a class; give an object of it, e.g. Old\(\)"),
         (lambda: None, r"a function of one argument \(texts -> vectors\) or two \(queries, k -> "),
         (lambda a, b, c: None, r"a function of one argument"),

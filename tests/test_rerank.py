@@ -164,6 +164,52 @@ def test_other_architectures_read_pairs_as_their_tokenizers_make_them(tmp_path, 
     assert found == pytest.approx(expected, abs=1e-4)
 
 
+def test_a_model_for_texts_of_any_length(tmp_path):
+    """XLNet states -1 positions."""
+    sizes = {
+        "vocab_size": len(checkpoints.VOCABULARY),
+        "d_model": 32,
+        "n_layer": 1,
+        "n_head": 2,
+        "d_inner": 64,
+        "pad_token_id": 0,
+    }
+    torch.manual_seed(2)
+    transformers.XLNetForSequenceClassification(transformers.XLNetConfig(**sizes, num_labels=1)).save_pretrained(tmp_path)
+    checkpoints.write_tokenizer(tmp_path, "xlnet")
+    found = CrossEncoder(str(tmp_path)).score(["term"], [Document("d", "weight " * 90)])
+
+    assert found == pytest.approx([reference(tmp_path, "term", "weight " * 90, 512)], abs=1e-4)
+
+
+@pytest.mark.parametrize(("first", "sign"), [("entailment", -1), ("not_entailment", 1)])
+def test_names_of_labels_say_which_logit_means_relevant(tmp_path, first, sign):
+    """A model of entailment has that label first; transformers' difference, second minus first, is then the other way round."""
+    model = checkpoints.cross_encoder(tmp_path, labels=2)
+    second = {"entailment": "not_entailment", "not_entailment": "entailment"}[first]
+    checkpoints.reconfigure(model, id2label={"0": first, "1": second}, label2id={first: 0, second: 1})
+    found = CrossEncoder(str(model)).score(["term"], [Document("d", "weight")])
+
+    assert found == pytest.approx([sign * reference(model, "term", "weight")], abs=1e-4)
+
+
+def test_a_folder_of_sentence_transformers_states_its_length(tmp_path):
+    """`max_seq_length` beside modules.json is obeyed, changes the key, and other modules are refused."""
+    model = checkpoints.cross_encoder(tmp_path)
+    listed = [{"idx": 0, "name": "0", "path": "", "type": "sentence_transformers.base.modules.transformer.Transformer"}]
+    (tmp_path / "modules.json").write_text(json.dumps(listed))
+    whole = CrossEncoder(str(model)).identity()
+    states = {"transformer_task": "sequence-classification", "module_output_name": "scores", "max_seq_length": 12}
+    (tmp_path / "sentence_bert_config.json").write_text(json.dumps(states))
+    found = CrossEncoder(str(model)).score(["term"], [Document("d", "weight " * 30)])
+
+    assert found == pytest.approx([reference(model, "term", "weight " * 30, 12)], abs=1e-4)
+    assert CrossEncoder(str(model)).identity() != whole
+    (tmp_path / "modules.json").write_text(json.dumps([*listed, listed[0] | {"path": "1_Dense", "type": "theirs.Dense"}]))
+    with pytest.raises(CommandError, match=r"a model of Transformer and theirs\.Dense; a reranker of lexbench is"):
+        CrossEncoder(str(model)).identity()
+
+
 @pytest.mark.parametrize("dtype", ["bfloat16", "int8"])
 def test_in_a_smaller_type_scores_are_nearly_the_same(models, dtype):
     """Smaller types change scores only by rounding."""
@@ -314,6 +360,23 @@ def with_prompt(path):
         (lambda path: checkpoints.masked_lm(path, "bert"), CommandError, "BertForMaskedLM is no *ForSequenceClassification"),
         (lambda path: checkpoints.cross_encoder(path, labels=3), CommandError, "it has 3 logits; a reranker has one, or two"),
         (with_prompt, CommandError, "it puts a prompt before texts"),
+        (
+            lambda path: checkpoints.reconfigure(checkpoints.cross_encoder(path), auto_map={"AutoModel": "x.Y"}, scores="all"),
+            CommandError,
+            "(auto_map) that lexbench does not know: scores; type unknown_ok=True to ignore them",
+        ),
+        (
+            lambda path: checkpoints.reconfigure(
+                checkpoints.cross_encoder(path), auto_map={"AutoModel": "x.Y"}, model_type="x"
+            ),
+            InvalidFile,
+            "the model does not load (",
+        ),
+        (
+            lambda path: checkpoints.cross_encoder(path, type_vocab_size=1),  # and its tokenizer marks the second text
+            LexbenchError,
+            "the model cannot score a pair (IndexError: index out of range in self); take another reranker",
+        ),
         (Path.mkdir, MissingData, "no config.json"),
         (
             changed(lambda state: {key: value for key, value in state.items() if "classifier" not in key}),
@@ -330,6 +393,11 @@ def with_prompt(path):
 def test_other_and_damaged_models_are_refused(tmp_path, write, kind, said):
     """A model that is no reranker, or has damaged weights, gives an error of one line. Only damage is found while scoring."""
     write(tmp_path / "model")
+
+    def use():
+        reranker = system(written(tmp_path / "model")).retriever.reranker
+        return reranker.identity(), reranker.score(["a"], [Document("d", "b")])
+
     with pytest.raises(kind, match=re.escape(said)) as caught:
-        system(written(tmp_path / "model")).retriever.reranker.score(["a"], [Document("d", "b")])
+        use()
     assert "\n" not in str(caught.value)

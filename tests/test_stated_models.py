@@ -13,6 +13,7 @@ import checkpoints
 import numpy as np
 import pytest
 import torch
+import transformers
 
 from lexbench.encoders.static_embedding import StaticEmbedding
 from lexbench.errors import CommandError, LexbenchError
@@ -197,6 +198,9 @@ def test_lengths_of_queries_and_documents(place, tmp_path):
     assert check(library.SentenceTransformer(modules=[first, of.Pooling(32)], device="cpu"), tmp_path).startswith("dense(")
     settings = system(expression_of_folder(tmp_path / "saved")).retriever.encoder
     assert (settings.query_length, settings.document_length) == (10, 20)
+    (tmp_path / "saved" / BERT).unlink()
+    checkpoints.reconfigure(tmp_path / "saved", "tokenizer_config.json", model_max_length=None, max_len=12)  # its old name
+    assert system(expression_of_folder(tmp_path / "saved")).retriever.encoder.document_length == 12
 
 
 @pytest.mark.parametrize("file", ["tokenizer_config.json", "tokenizer.json"])
@@ -261,6 +265,31 @@ def test_other_modules_are_computed_by_the_library(place, tmp_path, case):
     assert check(BY_THE_LIBRARY[case](place), tmp_path).startswith("sentence_transformer(")
 
 
+def other_body(path, kind, auto_class):
+    """Write a tiny model of a type that lexbench does not compute; return the module Transformer around it."""
+    sizes = {"vocab_size": len(checkpoints.VOCABULARY), "embedding_size": 16, **checkpoints.SIZES, "initializer_range": 0.3}
+    torch.manual_seed(4)
+    auto_class.from_config(transformers.AutoConfig.for_model(kind, **sizes)).save_pretrained(path)
+    checkpoints.write_tokenizer(path, kind)
+    task = "fill-mask" if auto_class is transformers.AutoModelForMaskedLM else "feature-extraction"
+    return Transformer(str(path), transformer_task=task)
+
+
+def test_other_models_are_computed_by_the_library(place, tmp_path):
+    """A model_type that lexbench does not compute, e.g. of EmbeddingGemma or GTR: sentence-transformers does, or its object."""
+    first = other_body(tmp_path / "albert", "albert", transformers.AutoModel)
+    assert check(library.SentenceTransformer(modules=[first, of.Pooling(32)], device="cpu"), tmp_path).startswith("sentence_tr")
+    typed = f'sentence_transformer(model="{tmp_path / "saved"}")'
+    with pytest.raises(CommandError) as raised:
+        system(f'dense(model="{tmp_path / "saved"}")')
+    assert str(raised.value).endswith(f"lexbench does not compute model_type 'albert'; type {typed}")
+
+    first = other_body(tmp_path / "electra", "electra", transformers.AutoModelForMaskedLM)
+    library.SparseEncoder(modules=[first, SpladePooling()], device="cpu").save(str(tmp_path / "e"), create_model_card=False)
+    with pytest.raises(CommandError, match=r"model_type 'electra'; give the object: lexbench.run\(data, \[SparseEncoder"):
+        system(expression_of_folder(tmp_path / "e"))
+
+
 def test_what_the_library_cannot_do_is_one_line(place, tmp_path):
     """A Router without queries, code of the authors, other kinds of models, and files that are missing."""
     saved = tmp_path / "saved"
@@ -299,6 +328,8 @@ def test_what_the_library_cannot_do_is_one_line(place, tmp_path):
 STATIC = {
     "a table": {},
     "a normalised table": {"behind": [Normalize()]},
+    "a normalised table, dot": {"behind": [Normalize()], "similarity_fn_name": "dot"},
+    "a table behind dropout, dot": {"behind": [of.Dropout(0.5)], "similarity_fn_name": "dot"},
     "a cut table": {"truncate_dim": 6},
     "a normalised table, cut": {"behind": [Normalize()], "truncate_dim": 6},
     **{f"a table, {name}": {"similarity_fn_name": name} for name in ("dot", "euclidean", "manhattan")},
@@ -470,6 +501,10 @@ CHANGED = {  # a file, its change, and the message
         {"similarity_fn_name": "jaccard"},
         r"states the similarity 'jaccard', and lexbench has dot",
     ),
+    "a length in words": (BERT, {"max_seq_length": "48"}, "max_seq_length is '48', which lexbench does not do"),
+    "half a token": (BERT, {"query_length": 12.5}, "query_length is 12.5, which lexbench does not do"),
+    "a prompt of numbers": (ABOUT, {"prompts": {"query": 5}}, "prompts is {'query': 5}, which lexbench does not do"),
+    "no such default": (ABOUT, {"default_prompt_name": "x"}, "default_prompt_name is 'x', and there is no such prompt"),
     "no number": (ABOUT, {"truncate_dim": "many"}, r"truncate_dim is 'many', which lexbench does not do"),
     "too wide": (ABOUT, {"truncate_dim": 64}, r"dense\(dimensions=64\): .* makes 32 dimensions; type fewer"),
     "another task": (BERT, {"transformer_task": "text-generation"}, "transformer_task is 'text-generation'"),

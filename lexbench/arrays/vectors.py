@@ -70,15 +70,15 @@ def converted(returned: Any, texts: int | None, columns: dict[str, int]) -> Any:
 def _vectors(returned: Any, columns: dict[str, int]) -> Any:
     """Return *returned* as vectors, or None if its form is unknown."""
     if isinstance(returned, MultiVectors):
-        _check_no_codes(returned.values)
+        _check_numbers(returned.values)
         return returned._replace(values=np.asarray(returned.values, np.float32))
-    _check_no_codes(returned)
+    _check_numbers(returned)
     returned = without_torch(returned)
     if not isinstance(returned, list | tuple) and hasattr(returned, "__array__"):  # also of JAX, TensorFlow and pandas
         returned = np.asarray(returned)
     if isinstance(returned, list | tuple) or (isinstance(returned, np.ndarray) and returned.dtype == object):
         for row in returned:
-            _check_no_codes(row)
+            _check_numbers(row)
         return _of_rows([without_torch(row) for row in returned], columns)
     if isinstance(returned, np.ndarray) and returned.ndim == 2 and returned.dtype.kind in "biuf":  # noqa: PLR2004 - a matrix
         return returned.astype(np.float32, copy=False)
@@ -111,9 +111,14 @@ def _by_name(rows: Sequence[Mapping[Any, Any]], columns: dict[str, int]) -> "sci
     return scipy.sparse.csr_array((weights, np.array(terms, np.int32), offsets), shape=(len(rows), _VOCABULARY))
 
 
-def _check_no_codes(value: Any) -> None:
-    """Raise LexbenchError for an array or a tensor of 8-bit numbers: it has codes or packed bits. Sparse ones have weights."""
+def _check_numbers(value: Any) -> None:
+    """Raise LexbenchError for an array or a tensor of complex numbers, or of 8-bit ones, which are codes or packed bits.
+
+    Sparse ones of 8 bits have weights.
+    """
     kind = str(getattr(value, "dtype", "")).rpartition(".")[2]
+    if kind.startswith("complex"):  # numpy and torch would drop the imaginary part
+        raise LexbenchError(f"the encoder returned {form_of(value)} of {kind}; return real numbers")
     if kind in ("int8", "uint8") and not scipy.sparse.issparse(value):
         raise LexbenchError(f"the encoder returned {form_of(value)} of {kind}: {CODES}")
 

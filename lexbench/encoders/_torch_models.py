@@ -22,7 +22,6 @@ from lexbench.encoders._parts import joined
 from lexbench.errors import CommandError, InvalidFile
 from lexbench.models.added_terms import means
 from lexbench.models.architectures import (
-    CAUSAL_LMS,
     LanguageModel,
     body_files,
     latent_files,
@@ -31,6 +30,7 @@ from lexbench.models.architectures import (
     load_masked_lm,
     masked_lm_files,
 )
+from lexbench.models.body_types import CAUSAL_LMS
 from lexbench.models.checkpoint import CheckpointFiles, fetch
 from lexbench.models.lora import model_files
 from lexbench.models.native.bert import Bert

@@ -10,8 +10,7 @@ from scipy import sparse
 from lexbench import devices
 from lexbench.arrays.vectors import rows_of, stacked
 from lexbench.encoders._prompts import Prompted
-from lexbench.errors import CommandError, listed, shortened
-from lexbench.models.architectures import unknown_settings
+from lexbench.errors import CommandError, shortened
 from lexbench.models.checkpoint import check_length, fetch
 from lexbench.models.local_model import DTYPES, LocalModel
 from lexbench.models.token_batches import (
@@ -36,7 +35,6 @@ if TYPE_CHECKING:
 V = TypeVar("V")  # vectors of one kind
 _MOST_TRIED = 2 << 30  # bytes of weights, above which no second copy is loaded to try a dtype
 _BATCH_TOKENS = {"cpu": 768, "cuda": 65_536, "mps": 8192}  # what fits the cache of a processor, or occupies a GPU
-_LISTED = 5  # unknown settings in one message
 _LEAST_TOKENS = {"cuda": 16_384}  # from so many on a batch of a GPU ends before it would have much padding
 _SHOWN = 300  # characters of a note
 _BATCH_TEXTS = 1024  # bounds (texts, vocabulary) float32: 125 MB for BERT's
@@ -56,7 +54,8 @@ class Transformer(LocalModel, Prompted):
     too long, "pair" cuts the longer one first, "string" cuts the end. *dtype* is the type of the computation ("int8": of linear
     layers, on a processor), *storage* the type of stored vectors. *device*: "auto" is the first GPU or else the processor; with
     several, e.g. "cuda:0,cuda:1", each encodes a share of the corpus. *batch_tokens* is the number of tokens computed at once,
-    padding included; 0 suits the device.
+    padding included; 0 suits the device. *unknown_ok* accepts a folder with code of its authors and settings that only that
+    code knows; they are ignored, and the code never runs.
     """
 
     model: str = field(metadata={"runtime": True})  # these four say where files are; `identity` has their content
@@ -71,6 +70,7 @@ class Transformer(LocalModel, Prompted):
     device: str = runtime("auto")
     batch_tokens: int = runtime(0)
     threads: int = runtime(0)
+    unknown_ok: bool = runtime(False)
 
     deterministic: ClassVar[bool] = True  # on one machine and device: neither workers nor threads change a bit
     choices: ClassVar[Mapping[str, tuple[str, ...]]] = {
@@ -122,6 +122,7 @@ class Transformer(LocalModel, Prompted):
             ]
             + prompt
             + ([f"the folder of its model states {shortened(', '.join(taken), _SHOWN)}"] if taken else [])
+            + self.code_notes()
         )
 
     def other_dtypes(self) -> dict[str, Self]:
@@ -154,7 +155,8 @@ class Transformer(LocalModel, Prompted):
         return self.index_identity() | {"query_model": query}
 
     def index_identity(self) -> dict[str, Any]:
-        """Return the digests of the files that decide document vectors."""
+        """Return the digests of the files that decide document vectors. Raises CommandError for settings that nobody knows."""
+        self.check_settings()
         return {"model": self.digests(self.model, self.revision)}
 
     # ---- encoding ----------------------------------------------------------------------------------------------------------
@@ -302,14 +304,12 @@ def no_terms(width: int) -> sparse.csr_array:
 class SparseTransformer(Transformer):
     """The settings of `Transformer`, and the following.
 
-    Prompts are put before texts, and are cut with them; without *pool_prompts* their tokens do not pool. *unknown_ok* accepts a
-    folder with code of its authors and settings that only that code knows; they are ignored, and the code never runs.
+    Prompts are put before texts, and are cut with them; without *pool_prompts* their tokens do not pool.
     """
 
     query_prompt: str = optional_at_search("")
     document_prompt: str = optional("")
     pool_prompts: bool = optional(True)
-    unknown_ok: bool = runtime(False)
 
     kind: ClassVar[Kind] = Kind.SPARSE
     names_terms: ClassVar[bool] = True
@@ -317,28 +317,6 @@ class SparseTransformer(Transformer):
     def token(self, term: int) -> str:
         """Return the text of a term, or its number in brackets if the tokenizer has none."""
         return term_text(self._document_model(), term)
-
-    def index_identity(self) -> dict[str, Any]:
-        """Return the digests of the files that decide document vectors. Raises CommandError for settings that nobody knows."""
-        for tower in {} if self.unknown_ok else dict.fromkeys(self.towers()):
-            files = self.checkpoint_files(fetch(*tower))
-            if unknown := unknown_settings(files.config):
-                raise CommandError(
-                    f"{files.folder}: config.json has settings of its authors' code (auto_map) that lexbench does not know: "
-                    f"{listed(unknown, _LISTED)}; type unknown_ok=True to ignore them"
-                )
-        return super().index_identity()
-
-    def notes(self) -> list[str]:
-        """Return the notes of `Transformer`, and one if the folder brings code that is not run."""
-        config = self.checkpoint_files(fetch(self.model, self.revision)).config
-        if not config.get("auto_map"):
-            return super().notes()
-        unknown = f", and ignores {listed(found, _LISTED)}" if (found := unknown_settings(config)) else ""
-        return [
-            *super().notes(),
-            f"{self.model} brings code (auto_map); lexbench runs none of it, and follows config.json{unknown}",
-        ]
 
     def _without_prompt(self, model: Any, batch: Batch, prompt: str) -> Batch:
         """Return *batch* in which the tokens of *prompt* do not pool, if `pool_prompts` says so.

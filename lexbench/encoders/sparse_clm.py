@@ -14,7 +14,7 @@ import numpy as np
 
 from lexbench.encoders.sparse_mlm import SparseMLM
 from lexbench.errors import CommandError
-from lexbench.models.architectures import CAUSAL_LMS
+from lexbench.models.body_types import CAUSAL_LMS
 from lexbench.models.checkpoint import CheckpointFiles
 from lexbench.models.lora import model_files
 from lexbench.models.token_batches import Batch

@@ -12,14 +12,16 @@ Each kind has a function `..._files`, which needs no torch, and a function `load
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from lexbench.errors import CommandError, InvalidFile, MissingData
+from lexbench.models.body_types import BODIES, CAUSAL_LMS
 from lexbench.models.checkpoint import (
     ABOUT,
     ADAPTER,
     CONFIG,
     MODULES,
+    TRANSFORMER,
     WITH_WEIGHTS,
     CheckpointFiles,
     modules,
@@ -31,12 +33,14 @@ from lexbench.models.checkpoint import (
 )
 from lexbench.models.lora import MERGE, adapted_tensors, model_files
 from lexbench.models.native import NATIVE, MaskedLMNames, architecture
+from lexbench.models.stated_modules import about, transformer
 from lexbench.models.stated_settings import (
     EXACT_TERMS,
     EXACT_TERMS_FILE,
     OF_ANY_MODEL,
     TEXT_HEAD_FILE,
     VOCABULARY_RULES,
+    check_body,
     instead,
     sparse_encoder_modules,
     sparse_mlm_defaults,
@@ -54,7 +58,6 @@ if TYPE_CHECKING:
 
 # A body(input_ids, attention_mask) -> .last_hidden_state (b, l, h); other tensors by name; tokenizer; configuration.
 Body: TypeAlias = "tuple[torch.nn.Module, Mapping[str, torch.Tensor], transformers.PreTrainedTokenizerFast, Any]"
-CAUSAL_LMS = ("llama", "mistral", "qwen2", "qwen3")  # model types
 
 
 # ---- language models -------------------------------------------------------------------------------------------------------
@@ -103,6 +106,8 @@ def masked_lm_files(folder: Path, *, documents_only: bool = False) -> Checkpoint
     """
     has_modules = (folder / MODULES).is_file() and not states_vocabulary_rules(folder)
     listed = sparse_encoder_modules(folder, documents_only=documents_only) if has_modules else []
+    if len(listed) == len(modules(folder)):  # a Router's models are in its routes
+        check_body(folder, MASKED_LMS)
     files = model_files(folder / listed[0].subfolder if listed else folder, MASKED_LMS)
     defaults = sparse_mlm_defaults(folder, files.config, documents_only=documents_only)
     stated = bool(defaults.pop(EXACT_TERMS, False))
@@ -122,14 +127,16 @@ def unknown_settings(config: Mapping[str, Any]) -> list[str]:
 
     Only that code can say whether such a setting changes vectors. The list is empty if config.json names no code.
     """
-    if not config.get("auto_map"):
+    if not (config.get("auto_map") and config.get("model_type")):
         return []
     own = architecture(config["model_type"])
     if own is not None and own.settings:
         known = set(own.settings)
     else:
-        from transformers import AutoConfig
+        from transformers import CONFIG_MAPPING, AutoConfig
 
+        if config["model_type"] not in CONFIG_MAPPING:  # then the model does not load, and that error says more
+            return []
         known = set(AutoConfig.for_model(config["model_type"]).to_dict())
     return sorted(set(config) - known - OF_ANY_MODEL - set(VOCABULARY_RULES))
 
@@ -256,29 +263,6 @@ _CONSTANTS = ("embeddings.position_ids", "embeddings.token_type_ids", "rotary_em
 _PROJECTION = "lm_head."  # onto the vocabulary: large, and unused by encoders of bodies
 
 
-class BodyClass(NamedTuple):
-    """How transformers builds the body of a model_type."""
-
-    poolable: bool = False  # whether its class takes add_pooling_layer
-    embedding: str = "embeddings.word_embeddings.weight"  # the part of its name before this is the prefix of all names
-    model_type: str = ""  # the model_type to build, if it is another
-
-
-BODIES: Mapping[str, BodyClass] = {  # by model_type
-    **{model_type: BodyClass() for model_type in NATIVE},
-    "bert": BodyClass(poolable=True),
-    "camembert": BodyClass(poolable=True),
-    "distilbert": BodyClass(),
-    "dpr": BodyClass(poolable=True, model_type="bert"),  # each of its two towers is a BERT
-    "electra": BodyClass(),
-    "ernie": BodyClass(poolable=True),
-    "mpnet": BodyClass(poolable=True),
-    "roberta": BodyClass(poolable=True),
-    "xlm-roberta": BodyClass(poolable=True),
-    **{model_type: BodyClass(embedding="embed_tokens.weight") for model_type in CAUSAL_LMS},
-}
-
-
 def body_files(folder: Path, *, causal: bool = False) -> CheckpointFiles:
     """Return the files of a body and of the sentence-transformers modules behind it, without stated settings.
 
@@ -288,6 +272,7 @@ def body_files(folder: Path, *, causal: bool = False) -> CheckpointFiles:
         hint = instead(folder, "late_interaction") or "; give the object: lexbench.run(data, [MultiVectorEncoder(FOLDER)])"
         raise CommandError(f"{folder}: a Router, which has several models{hint}")
     model_types = [model_type for model_type in BODIES if causal or model_type not in CAUSAL_LMS]
+    check_body(folder, model_types)
     files = model_files(transformer_folder(folder), model_types)
     own_code = "AutoModel" in (files.config.get("auto_map") or {}) or files.config.get("is_causal") is False
     if files.config["model_type"] in CAUSAL_LMS and own_code:
@@ -395,9 +380,12 @@ def is_classifier(config: Mapping[str, Any]) -> bool:
 def classifier_files(top: Path) -> CheckpointFiles:
     """Return the files of the reranker in the folder *top*.
 
-    Raises MissingData if a file is missing, CommandError for other kinds of models and adapters, or if it puts prompts before
-    texts.
+    Its `defaults` may have a `length`, the most tokens of a pair. Raises MissingData if a file is missing, CommandError for
+    other kinds of models and adapters, or if it puts prompts before texts.
     """
+    if len(listed := modules(top)) > 1:
+        kinds = " and ".join(module.kind for module in listed)
+        raise CommandError(f"{top}: a model of {kinds}; a reranker of lexbench is a Transformer alone")
     folder = transformer_folder(top)
     if (folder / ADAPTER).is_file():
         raise CommandError(f"{folder}: an adapter, which lexbench does not merge into a reranker; {MERGE}")
@@ -413,7 +401,12 @@ def classifier_files(top: Path) -> CheckpointFiles:
         raise CommandError(f"{folder}: it has {logits} logits; a reranker has one, or two")
     if any(prompts(top).values()):
         raise CommandError(f"{top}: it puts a prompt before texts ({ABOUT}); lexbench does not: take another reranker")
-    return files
+    if not listed:  # sentence-transformers reads its own files beside modules.json alone
+        return files
+    about(top)
+    length = transformer(folder, files.config, "sequence-classification").document_length
+    stated = optional_json(folder / TRANSFORMER).get("max_seq_length") is not None
+    return replace(files, defaults={"length": length} if stated and length else {})
 
 
 def load_classifier(folder: Path) -> Any:

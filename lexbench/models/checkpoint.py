@@ -102,7 +102,9 @@ def first_line(error: BaseException) -> str:
 
 def longest_text(positions: int | None, model_type: str | None, pad: int) -> int | None:
     """Return how many tokens a model with so many *positions* takes; None for any number. *pad* is the id of its [PAD]."""
-    return positions - pad - 1 if positions and model_type in _PADDED_POSITIONS else positions
+    if not positions or positions < 0:  # XLNet says -1
+        return None
+    return positions - pad - 1 if model_type in _PADDED_POSITIONS else positions
 
 
 def stated_longest(config: Mapping[str, Any]) -> int | None:

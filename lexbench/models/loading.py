@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 _MODEL_AGAIN = "take the model from its source again"
 _UNKNOWN_TEXT = "\U00013080 \u2603"  # a hieroglyph and a snowman, at which a tokenizer without [UNK] fails
+_NO_SIZES = ("model_type", "auto_map", "attn_implementation", "_attn_implementation")  # transformers chooses the attention
 _DRAWS = (nn.init.normal_, nn.init.uniform_, nn.init.kaiming_uniform_)
 _LAYER = re.compile(r"\.layers?\.([0-9]{1,9})\.")  # in the name of a tensor
 _LAYERS = ("num_hidden_layers", "n_layers")  # settings that state the number of layers
@@ -202,13 +203,11 @@ def empty_model(files: CheckpointFiles, auto_class: str, model_type: str = "", *
     """
     import transformers
 
-    sizes = {key: value for key, value in files.config.items() if key not in {"model_type", "auto_map"}}
+    sizes = {key: value for key, value in files.config.items() if key not in _NO_SIZES}
     try:
         config = transformers.AutoConfig.for_model(model_type or files.config["model_type"], **sizes)
         with WithoutValues():
-            return getattr(transformers, auto_class).from_config(
-                config, attn_implementation="sdpa", dtype=torch.float32, **settings
-            )
+            return getattr(transformers, auto_class).from_config(config, dtype=torch.float32, **settings)
     except Exception as error:  # settings that do not fit each other raise errors of any class
         raise InvalidFile(f"{files.folder / CONFIG}: no model can be made from it ({first_line(error)}); {AGAIN}") from error
 
@@ -270,7 +269,10 @@ def load_encoding_tokenizer(folder: Path) -> "PreTrainedTokenizerFast":
     tokenizer = load_tokenizer(folder)
     ids = {"first": tokenizer.cls_token_id, "separating": tokenizer.sep_token_id, "padding": tokenizer.pad_token_id}
     if missing := [role for role, token_id in ids.items() if token_id is None]:
-        raise InvalidFile(f"{folder}: the tokenizer has no {' and no '.join(missing)} token; {_MODEL_AGAIN}")
+        raise InvalidFile(
+            f"{folder}: the tokenizer has no {' and no '.join(missing)} token, which lexbench puts around texts; take a model "
+            "whose tokenizer has them, or run this one on a server"
+        )
     try:
         tokenizer(_UNKNOWN_TEXT)
     except Exception as error:  # tokenizers raises plain Exception

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import msgspec
 
 from lexbench import devices
-from lexbench.errors import CommandError, NotationError
+from lexbench.errors import CommandError, NotationError, listed
+from lexbench.models.architectures import unknown_settings
 from lexbench.models.checkpoint import ADAPTER, CheckpointFiles, digests, fetch, optional_json, transformer_folder
 from lexbench.notation import Call, Expression, parse
 from lexbench.plugins import Model
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from lexbench.models.transformer_model import ModelSpec
 
 DTYPES = ("float32", "bfloat16", "float16", "int8")
+_LISTED = 5  # unknown settings in one message
 _SHORTEST = 8  # tokens: the special ones of a pair, and some of a text
 
 
@@ -31,6 +33,7 @@ class LocalModel(Model, ABC):
     device: str
     batch_tokens: int
     threads: int
+    unknown_ok: bool
 
     requires: ClassVar[tuple[str, ...]] = ("torch", "transformers")
     extra: ClassVar[str] = "neural"
@@ -76,6 +79,24 @@ class LocalModel(Model, ABC):
     def digests(self, model: str, revision: str | None) -> dict[str, str]:
         """Return the digests of the files of one of its models, wherever they are. Raises the errors of `checkpoint_files`."""
         return digests(self.checkpoint_files(fetch(model, revision)))
+
+    def check_settings(self) -> None:
+        """Raise CommandError for settings that only code of a model's authors knows, unless `unknown_ok` accepts them."""
+        for tower in {} if self.unknown_ok else dict.fromkeys(self.towers()):
+            files = self.checkpoint_files(fetch(*tower))
+            if unknown := unknown_settings(files.config):
+                raise CommandError(
+                    f"{files.folder}: config.json has settings of its authors' code (auto_map) that lexbench does not know: "
+                    f"{listed(unknown, _LISTED)}; type unknown_ok=True to ignore them"
+                )
+
+    def code_notes(self) -> list[str]:
+        """Return a note if the folder brings code that is not run."""
+        config = self.checkpoint_files(fetch(self.model, self.revision)).config
+        if not config.get("auto_map"):
+            return []
+        unknown = f", and ignores {listed(found, _LISTED)}" if (found := unknown_settings(config)) else ""
+        return [f"{self.model} brings code (auto_map); lexbench runs none of it, and follows config.json{unknown}"]
 
     def weight_files(self) -> dict[str, int]:
         """Return the bytes of each file of weights, by its path."""

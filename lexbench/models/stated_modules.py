@@ -26,7 +26,7 @@ _OLD_POOLINGS = (  # switches of versions before 5.4, in the order in which thei
     "cls_token", "max_tokens", "mean_tokens", "mean_sqrt_len_tokens", "weightedmean_tokens", "lasttoken",
 )  # fmt: skip
 HEAD_MODULES = ("Dense", "LayerNorm", "Normalize")
-_TEXT = {"feature-extraction": "last_hidden_state", "fill-mask": "logits"}  # output of a Transformer, by its task
+_TEXT = {"feature-extraction": "last_hidden_state", **dict.fromkeys(("fill-mask", "sequence-classification"), "logits")}
 _FUNCTION_PREFIX = "torch.nn."
 _SHOWN = 60  # characters of a value in a message
 
@@ -88,11 +88,17 @@ def about(folder: Path) -> About:
     """Return what a *folder* says of the whole model. Raises CommandError for a key that lexbench does not know."""
     keys = Keys(folder / ABOUT, optional=True)
     by_name = keys.take("prompts", {})
-    default = by_name.get(keys.take("default_prompt_name"), "")
+    default_name = keys.take("default_prompt_name", "")
+    if default_name and default_name not in {*by_name, "query", "document"}:  # these two may be missing, and are then empty
+        raise CommandError(f"{folder / ABOUT}: default_prompt_name is {default_name!r}, and there is no such prompt{_INSTEAD}")
+    default = by_name.get(default_name, "")
     stated = keys.take("similarity_fn_name")
 
     def prompt(*names: str) -> str:
-        return str(next((by_name[name] for name in names if name in by_name), default) or "")
+        found = next((by_name[name] for name in names if name in by_name), default) or ""
+        if not isinstance(found, str):
+            raise keys.refusal("prompts", by_name)
+        return found
 
     found = About(
         similarity_of(stated, str(folder / ABOUT)) if stated else "",
@@ -101,7 +107,7 @@ def about(folder: Path) -> About:
         prompt("query"),
         prompt("document", "passage", "corpus"),
     )
-    keys.end("__version__", "model_type", *_PYLATE_KEYS)
+    keys.end("__version__", "model_type", "activation_fn", *_PYLATE_KEYS)  # a reranker's activation keeps the order
     return found
 
 
@@ -129,20 +135,21 @@ def transformer(folder: Path, config: Mapping[str, Any], task: str = "feature-ex
     """Return what the module Transformer in *folder* says; *config* is its config.json. *task* is what it must be for."""
     name = next((name for name in (TRANSFORMER, *OLD_TRANSFORMER) if (folder / name).is_file()), TRANSFORMER)
     keys = Keys(folder / name, optional=True)
-    length = keys.take("max_seq_length")
-    if type(length) is not int:  # since version 6 it is the tokenizer's limit (10**30: none) or that of the model
-        limits = optional_json(folder / "tokenizer_config.json").get("model_max_length"), stated_longest(config)
+    length = _count(keys, "max_seq_length")
+    if not length:  # since version 6 it is the tokenizer's limit (10**30: none) or that of the model
+        tokenizer = optional_json(folder / "tokenizer_config.json")
+        limits = tokenizer.get("model_max_length", tokenizer.get("max_len")), stated_longest(config)  # max_len is its old name
         length = min((limit for limit in limits if type(limit) is int), default=0)
     keys.only("transformer_task", task)
     for modality, way in keys.take("modality_config", {}).items():
         if modality != "text" or way.get("method", "forward") != "forward" or way.get("method_output_name") != _TEXT[task]:
             raise keys.refusal("modality_config", {modality: way})
-    keys.only("module_output_name", "token_embeddings")
+    keys.only("module_output_name", "scores" if task == "sequence-classification" else "token_embeddings")
     for name in ("processing_kwargs", "model_args", "tokenizer_args", "config_args"):
         keys.only(name, {})
     found = TransformerKeys(
-        keys.take("query_length", length),
-        keys.take("document_length", length),
+        _count(keys, "query_length") or length,
+        _count(keys, "document_length") or length,
         keys.take("do_lower_case", False),
         keys.take("query_expansion", {}),
     )

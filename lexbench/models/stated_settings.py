@@ -5,12 +5,13 @@ They come from the table `lexbench` in config.json (written by our trainings), e
 (LexMAE, ColBERT), or of sentence-transformers and PyLate. Unsupported ways of encoding are refused. Loads no torch.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from string import punctuation
 from typing import Any
 
 from lexbench.errors import CommandError, InvalidFile
+from lexbench.models.body_types import BODIES
 from lexbench.models.checkpoint import (
     ABOUT,
     IDF,
@@ -22,6 +23,7 @@ from lexbench.models.checkpoint import (
     prompts,
     read_json,
     routes,
+    transformer_folder,
 )
 from lexbench.models.stated_modules import HEAD_MODULES, About, about, head, mask, pooling, splade_pooling, transformer
 from lexbench.notation import write_value
@@ -44,6 +46,7 @@ VOCABULARY_RULES = {
     "document_prefix": "document_prompt",
 }
 _AUTOENCODER = "SparseAutoEncoder"
+_OF_LATENT_STATES = ("mean", "cls", "last")  # poolings of states; "max" of `sparse_latent` is one of features
 _FOLDED = {"case_space": "max", "none": "none", None: "none"}  # their values of vocab_fold, and ours
 OF_ANY_MODEL = {  # settings of config.json that any model may have, and that change no vector
     *("_name_or_path", "architectures", "auto_map", "model_type", "transformers_version", "torch_dtype", "dtype", "lexbench"),
@@ -52,6 +55,7 @@ OF_ANY_MODEL = {  # settings of config.json that any model may have, and that ch
     *("is_decoder", "is_encoder_decoder", "add_cross_attention", "cross_attention_hidden_size"),
 }
 _STATIC = "StaticEmbedding"
+_OBJECTS = ("SparseEncoder", "MultiVectorEncoder")  # classes of sentence-transformers that no encoder of lexbench runs
 _MODEL2VEC = "embedding_dtype"  # model2vec writes it into every config.json
 _COLBERT_NAMES = {  # their setting: ours
     "query_maxlen": "query_length",
@@ -104,13 +108,35 @@ def expression_of_folder(folder: Path) -> str:  # noqa: PLR0911 - one for each k
     multi = stated.get("model_type") in ("MultiVectorEncoder", "ColBERT") or kinds == ["Transformer", "Dense"]
     if multi or (folder / "artifact.metadata").is_file():
         return f"late_interaction(model={model})"
-    if kinds[:2] == ["Transformer", "Pooling"] and set(kinds[2:]) <= {*HEAD_MODULES, "Dropout"}:
+    if kinds[:2] == ["Transformer", "Pooling"] and set(kinds[2:]) <= {*HEAD_MODULES, "Dropout"} and _has_known_body(folder):
         return f"dense(model={model})"
     if kinds and stated.get("model_type", "SentenceTransformer") == "SentenceTransformer":
-        return f"sentence_transformer(model={model})"
+        return by_the_library(folder)
     if any("SequenceClassification" in name for name in architectures):
         return f"rerank(bm25, cross_encoder(model={model}))"
     return ""
+
+
+def _has_known_body(folder: Path) -> bool:
+    """Return whether lexbench itself computes the model_type in *folder*; an adapter has none of its own."""
+    return optional_json(transformer_folder(folder) / "config.json").get("model_type") in (None, *BODIES)
+
+
+def check_body(folder: Path, model_types: Collection[str]) -> None:
+    """Raise CommandError if *folder* lists modules around a model of none of *model_types*, which sentence-transformers has."""
+    place = transformer_folder(folder)
+    model_type = optional_json(place / "config.json").get("model_type")
+    if model_type is None or model_type in model_types or not modules(folder):
+        return
+    named = optional_json(folder / ABOUT).get("model_type")
+    kind = named if named in _OBJECTS else ""
+    hint = f"give the object: lexbench.run(data, [{kind}(FOLDER)])" if kind else f"type {by_the_library(folder)}"
+    raise CommandError(f"{place}: lexbench does not compute model_type {model_type!r}; {hint}")
+
+
+def by_the_library(folder: Path) -> str:
+    """Return the expression that lets sentence-transformers compute the model in *folder*."""
+    return f"sentence_transformer(model={write_value(str(folder))})"
 
 
 def instead(folder: Path, encoder: str) -> str:
@@ -216,6 +242,9 @@ def sparse_latent_defaults(folder: Path, config: Mapping[str, Any]) -> dict[str,
         )
     stated, keys = about(folder), transformer(folder / place.subfolder, config, "feature-extraction")
     pooled = pooling(folder / between[0].subfolder)
+    if pooled.pooling not in _OF_LATENT_STATES:
+        known = ", ".join(_OF_LATENT_STATES)
+        raise CommandError(f"{folder}: it pools states by {pooled.pooling!r} before its {_AUTOENCODER}; lexbench does {known}")
     read = read_json(folder / autoencoder.subfolder / "config.json")
     _check_similarity(folder, stated, "dot")
     scalings = ["length"] * (len(between) - 1) + ["layer_norm"] * bool(read.get("normalize"))
@@ -225,7 +254,7 @@ def sparse_latent_defaults(folder: Path, config: Mapping[str, Any]) -> dict[str,
         "pooling": pooled.pooling,
         **({} if pooled.pools_prompt else {"pool_prompts": False}),
         "scaling": scalings[0] if scalings else "none",
-        "active": int(read["k"]),
+        "active": stated.terms or int(read["k"]),
         **_prompts(stated),
         **_lengths(keys.query_length, keys.document_length),
     }
@@ -301,10 +330,12 @@ def static_embedding_defaults(folder: Path, config: Mapping[str, Any]) -> dict[s
             f"{folder}: a model of {' and '.join(module.kind for module in listed)}, and no {_STATIC}"
             f"{instead(folder, 'static_embedding')}"
         )
-    stated, steps = about(folder), [step for step in head(folder, listed[1:]) if step != "normalize"]
-    if steps:
-        raise CommandError(f"{folder}: a module behind its {_STATIC} that changes vectors ({steps[0]}); lexbench runs none")
-    if stated.similarity not in ("", "cosine") and len(listed) > 1:
+    stated, steps = about(folder), head(folder, listed[1:])
+    if others := [step for step in steps if step != "normalize"]:
+        raise CommandError(f"{folder}: a module behind its {_STATIC} that changes vectors ({others[0]}); lexbench runs none")
+    if steps and stated.similarity == "dot" and not stated.dimensions:  # of length 1, and so the same as cosine
+        stated = stated._replace(similarity="cosine")
+    if steps and stated.similarity not in ("", "cosine"):
         raise CommandError(f"{folder}: it makes vectors of length 1 and compares them by {stated.similarity}; take cosine")
     if not listed and not config.get("normalize", False) and not stated.similarity:
         return {"similarity": "dot"}  # the vectors of model2vec as they are

@@ -22,12 +22,14 @@ _BATCH_TOKENS = {"cpu": 1024, "cuda": 65_536, "mps": 8192}
 class CrossEncoder(LocalModel, Reranker):
     """Any `…ForSequenceClassification` of transformers. The score is its logit, or the second of two logits minus the first.
 
-    It reads [CLS] query [SEP] document [SEP], as its tokenizer makes pairs. *model* is a folder, or a name on the Hugging Face
+    If config.json calls the first of two labels e.g. "relevant", "yes" or "entailment", it is the first minus the second. It
+    reads [CLS] query [SEP] document [SEP], as its tokenizer makes pairs. *model* is a folder, or a name on the Hugging Face
     hub, where a *revision* can be given. *length* is in tokens of a pair, special ones included; a model that takes fewer cuts
-    to its own length. The longer of query and document is cut first. *titles*: "off" reads the document's text, its
-    title in front; "string" puts a separator between title and body. *dtype* is the type of the computation ("int8": of linear
-    layers, on a processor; the layer that scores stays in float32). *batch_tokens* is the number of tokens computed at once,
-    padding included; 0 suits the device. There is no sigmoid: it does not change the order, and makes large scores equal.
+    to its own length. The longer of query and document is cut first. *titles*: "off" reads the document's text, its title in
+    front; "string" puts a separator between title and body. *dtype* is the type of the computation ("int8": of linear layers,
+    on a processor; the layer that scores stays in float32). *batch_tokens* is the number of tokens computed at once, padding
+    included; 0 suits the device. *unknown_ok* is that of `dense`. There is no sigmoid: it does not change the order, and makes
+    large scores equal.
     """
 
     model: str = field(metadata={"runtime": True})  # the digests of its files are in the key instead
@@ -38,6 +40,7 @@ class CrossEncoder(LocalModel, Reranker):
     device: str = runtime("auto")
     batch_tokens: int = runtime(0)
     threads: int = runtime(0)
+    unknown_ok: bool = runtime(False)
 
     version: ClassVar[int] = 1
     deterministic: ClassVar[bool] = True  # for the same pairs together, on one machine; other batches are rounded differently
@@ -50,7 +53,8 @@ class CrossEncoder(LocalModel, Reranker):
         return classifier_files(folder)
 
     def identity(self) -> dict[str, str]:
-        """Return the digests of weights, tokenizer and configuration."""
+        """Return the digests of weights, tokenizer and configuration. Raises CommandError for settings that nobody knows."""
+        self.check_settings()
         return self.digests(self.model, self.revision)
 
     def score(self, queries: Sequence[str], documents: Sequence[Document]) -> NDArray[np.float32]:

@@ -30,8 +30,9 @@ from lexbench.storage.node import Node
 from lexbench.types import Corpus
 
 _VECTORS = ("documents", "queries")
+_ENCODING = ("transform", "forward")  # methods of scikit-learn and torch that may be functions from texts to vectors
 _ACCEPTED = (
-    "give a name such as 'bm25', an object with encode, with encode_document and encode_query, with embed_documents and "
+    "a name such as 'bm25', an object with encode, with encode_document and encode_query, with embed_documents and "
     "embed_query, or with search(queries, k), or "
     "vectors as {'documents': {id: vector}, 'queries': {id: vector}}, or "
     "a function of one argument (texts -> vectors) or two (queries, k -> {query id: {document id: score}}); "
@@ -61,7 +62,9 @@ def adapted(item: Any) -> Any:
     if make is None and callable(item):
         make = _FUNCTIONS.get(_arguments(item))
     if make is None:
-        raise CommandError(f"{name_of(item)} cannot be benchmarked; {_ACCEPTED}")
+        method = next((name for name in _ENCODING if hasattr(item, name)), "")
+        hint = f"give its method, OBJECT.{method}; or else " if method else "give "
+        raise CommandError(f"{name_of(item)} cannot be benchmarked; {hint}{_ACCEPTED}")
     return make(item)
 
 

@@ -21,7 +21,7 @@ from lexbench.artifacts.describe import StandIn
 from lexbench.errors import CommandError, LexbenchError, one_line, shortened
 from lexbench.plugins import Encoder
 from lexbench.storage.artifact_folder import SESSION
-from lexbench.types import Document, Kind
+from lexbench.types import Document, Kind, MultiVectors
 
 T = TypeVar("T")
 Encode: TypeAlias = Callable[[list[Any]], Any]
@@ -62,6 +62,8 @@ _PROMPTS: Mapping[str, tuple[str, ...]] = {"query": ("query",), "document": ("do
 _SPACE = "default_space"
 _OTHER_NAMES = ("similarity_function", "similarity_metric", "score_function", "scoring_function", "distance_metric", _SPACE)
 _INNER = ("model", "_model", "client", "_client")  # attributes in which wrappers of LangChain, LlamaIndex and mteb keep a model
+_ASKED = "what kind of vectors are these?"
+_ROUNDING = 0.02  # of the largest component
 _WIDE = 8  # dimensions from which whole numbers look strange
 _PROBES = np.array([[0.5, -1.0, 2.0, 0.25], [1.5, 1.0, -0.5, 3.0], [-2.0, 0.75, 1.0, 1.0]], np.float32)
 
@@ -189,7 +191,7 @@ def _only_value(returned: Any) -> tuple[Any, str]:
 def with_kind(encoder: Encoder) -> Encoder:
     """Return *encoder* with its `kind`; if it has none, a query is encoded to find out."""
     if not isinstance(getattr(encoder, "kind", None), Kind):
-        found = kind_of(encoder.encode_query(["what kind of vectors are these?"]))
+        found = kind_of(encoder.encode_query([_ASKED]))
         object.__setattr__(encoder, "kind", found)  # also of a frozen dataclass
     return encoder
 
@@ -307,7 +309,18 @@ def encoder_of_object(item: Any) -> Encoder:
         made.remember(sides.taken)
     if stated:
         made.remember(f"its vectors are compared by {stated.similarity}, as it states ({stated.where})")
-    return with_kind(made)
+    first, again = made.encode_query([_ASKED]), made.encode_query([_ASKED])
+    if _differ(first, again):
+        made.remember("one text got two different vectors; if the model is in training mode, call its eval()")
+    object.__setattr__(made, "kind", kind_of(first))  # a class variable
+    return made
+
+
+def _differ(one: Any, other: Any) -> bool:
+    """Whether two vectors of one text differ by more than rounding, e.g. on a GPU or of a server; the widths may have grown."""
+    if isinstance(one, MultiVectors):
+        one, other = one.values, other.values
+    return bool(one.shape == other.shape and one.size and abs(one - other).max() > _ROUNDING * abs(one).max())
 
 
 def subclass(base: type, item: Any) -> Any:
