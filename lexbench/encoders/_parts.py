@@ -7,6 +7,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from lexbench.arrays.vectors import csr_of
+
 
 def joined(terms: sparse.csr_array, dense: NDArray[np.float32]) -> sparse.csr_array:
     """Return *terms* (n, terms), whose indices are sorted, with the columns of *dense* (n, width) behind them."""
@@ -17,7 +19,7 @@ def joined(terms: sparse.csr_array, dense: NDArray[np.float32]) -> sparse.csr_ar
     values, indices = np.empty(starts[-1], np.float32), np.empty(starts[-1], terms.indices.dtype)
     values[own], indices[own] = terms.data, terms.indices
     values[places], indices[places] = dense, np.arange(terms.shape[1], terms.shape[1] + width)
-    return sparse.csr_array((values, indices, starts), shape=(rows, terms.shape[1] + width))
+    return csr_of(values, indices, starts, terms.shape[1] + width)
 
 
 def first_columns(vectors: sparse.csr_array, width: int) -> sparse.csr_array:
@@ -26,8 +28,7 @@ def first_columns(vectors: sparse.csr_array, width: int) -> sparse.csr_array:
     kept = vectors.indices < terms
     before = np.zeros(len(kept) + 1, vectors.indptr.dtype)
     np.cumsum(kept, out=before[1:])
-    parts = (vectors.data[kept], vectors.indices[kept], before[vectors.indptr])
-    return sparse.csr_array(parts, shape=(vectors.shape[0], terms))
+    return csr_of(vectors.data[kept], vectors.indices[kept], before[vectors.indptr], terms)
 
 
 def last_columns(vectors: sparse.csr_array, width: int) -> NDArray[np.float32]:

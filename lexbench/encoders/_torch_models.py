@@ -18,6 +18,7 @@ from scipy import sparse
 from torch import Tensor, nn
 from torch.nn import functional
 
+from lexbench.arrays.vectors import csr_of
 from lexbench.encoders._parts import joined
 from lexbench.errors import CommandError, InvalidFile
 from lexbench.models.added_terms import means
@@ -243,7 +244,7 @@ def _sparse(weights: Tensor, activation: Callable[[Tensor], Tensor] = lambda val
     starts = np.zeros(len(weights) + 1, np.int32)
     starts[1:] = torch.bincount(rows, minlength=len(weights)).cumsum(0).cpu().numpy()
     values, indices = activation(weights[rows, terms]).cpu().numpy(), terms.to(torch.int32).cpu().numpy()
-    return sparse.csr_array((values, indices, starts), shape=(len(weights), weights.shape[1]))
+    return csr_of(values, indices, starts, weights.shape[1])
 
 
 def _joined(

@@ -22,7 +22,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.numpy import load_file
 from scipy import sparse
 
-from lexbench.arrays.vectors import canonical
+from lexbench.arrays.vectors import canonical, csr_of
 from lexbench.encoders._looked_up import looked_up
 from lexbench.encoders.sparse_mlm import SparseMLM
 from lexbench.errors import CommandError, InvalidFile, MissingData
@@ -95,8 +95,8 @@ class InferenceFree(SparseMLM):
         ids = np.fromiter(chain.from_iterable(tokens), np.int64)
         ends = np.fromiter(accumulate(map(len, tokens)), np.int64, len(tokens))
         added = self._expansions
-        parts = looked_up(ids, ends, weights, added.indptr, added.indices, added.data)
-        return self._finished(sparse.csr_array(parts, shape=(len(tokens), width)), self.query_terms)
+        values, terms, offsets = looked_up(ids, ends, weights, added.indptr, added.indices, added.data)
+        return self._finished(csr_of(values, terms, offsets, width), self.query_terms)
 
     def _vocabulary(self) -> int:
         """Return the number of terms of a document's vector: the vocabulary, and the terms of the text head if there is one."""

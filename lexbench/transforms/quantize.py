@@ -12,7 +12,7 @@ import numpy as np
 import scipy
 from numpy.typing import NDArray
 
-from lexbench.arrays.vectors import canonical, select_entries
+from lexbench.arrays.vectors import canonical, csr_of, select_entries
 from lexbench.errors import CommandError
 from lexbench.plugins import Transform
 from lexbench.types import Kind
@@ -100,4 +100,4 @@ class Quantize(Transform):
         weights, terms = np.insert(matrix.data, starts, 1), np.insert(matrix.indices, starts, self.empty)
         offsets = matrix.indptr.copy()
         offsets[1:] += np.cumsum(bare, dtype=offsets.dtype)
-        return scipy.sparse.csr_array((weights, terms, offsets), shape=matrix.shape)
+        return csr_of(weights, terms, offsets, matrix.shape[1])
