@@ -5,7 +5,6 @@ import os
 import re
 import shutil
 import subprocess
-import sys
 from xml.etree import ElementTree as ET
 
 import numpy as np
@@ -223,26 +222,26 @@ def test_search(lexbench_gate, measure):
 """
 
 
-def run_pytest(folder, system, *arguments):
+def run_pytest(python, folder, system, *arguments):
     """Run pytest in *folder* and return its output."""
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "lexbench.pytest_plugin", *arguments]
+    command = [python, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "lexbench.pytest_plugin", *arguments]
     own = {"LEXBENCH_STORE": str(folder / "store"), "SYSTEM": system, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
     environment = {**os.environ, **own}
     return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False).stdout
 
 
-def test_pytest_fixture(tmp_path, bread):
+def test_pytest_fixture(fast, tmp_path, bread):
     """A worse system fails and shows its worst queries; too few queries are a warning; without a baseline a test fails."""
     (tmp_path / "retrieval").symlink_to(bread)
     (tmp_path / "test_it.py").write_text(TESTS)
-    assert "3 passed" in run_pytest(tmp_path, "bm25", "--lexbench-update")
+    assert "3 passed" in run_pytest(fast / "python", tmp_path, "bm25", "--lexbench-update")
     precision, recall = (tmp_path / "lexbench-gates" / f"test_it.test_search_{name}_.json" for name in ("P_10", "R_100"))
     recall.unlink()
     ((name, baseline),) = json.loads(precision.read_text()).items()
     baseline["values"] = dict.fromkeys(baseline["values"], 0.9)  # above every P@10 of bm25
     precision.write_text(json.dumps({name: baseline}))
 
-    output = run_pytest(tmp_path, WORSE)
+    output = run_pytest(fast / "python", tmp_path, WORSE)
     assert "2 failed, 1 passed, 1 warning" in output
     assert "CannotTell: test_it.test_search[nDCG@10]: cannot tell: nDCG@10 fell by 0.0234" in output
     assert "test_it.test_search[P@10]: fail: P@10 fell by " in output

@@ -279,6 +279,7 @@ sys.exit(not int8_works())
 
 
 @pytest.mark.skipif(platform.machine() != "x86_64", reason="only on x86 can oneDNN be told to use fewer instructions")
+@pytest.mark.slow  # in a process that is told to have fewer instructions
 def test_a_note_about_an_emulated_dtype_comes_before_the_work(folder, tmp_path):
     """With AVX2 alone, runs, rerankers and training have a note on slow bfloat16 and float16, and none on float32.
 

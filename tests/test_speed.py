@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from checkpoints import masked_lm
 from fruit import write
-from tiny import answer, ended
+from tiny import answer, ended, measure_here
 
 from lexbench.runner.systems import encoded_leaves, system
 from lexbench.timing.encoding_speed import OTHERS, choices, speeds, with_settings
@@ -30,11 +30,11 @@ def test_every_choice_is_timed_and_every_dtype_scored(folder, timed_here, capsys
     assert found["differences"]["bfloat16"]["difference"] == pytest.approx(means[1] - means[0])
 
 
-def test_costs_follow_from_the_rate(folder, capsys):
-    """Hours are documents over documents/s over 3,600, and costs are hours times the price; the advice names the row.
-
-    This row is measured in a fresh process, as users have them.
-    """
+@pytest.mark.parametrize("fresh", [False, pytest.param(True, marks=pytest.mark.slow)], ids=["here", "in a fresh process"])
+def test_costs_follow_from_the_rate(folder, fresh, monkeypatch, capsys):
+    """Hours are documents over documents/s over 3,600, and costs are hours times the price; the advice names the row."""
+    if not fresh:
+        measure_here(monkeypatch.setattr)
     words = ["speed", "lexmae_nano", "-d", folder, "--dtype", "float32", "--threads", "1", "--documents", "1000000000"]
     lines = ended(capsys, 0, *words, "--price", "2", "--no-scores").out.splitlines()
     (row,) = [line.split() for line in lines if line.startswith("float32")]

@@ -17,7 +17,7 @@ from lexbench.arrays.fusion import ScoreMatrix, top_k, weighted_sum
 from lexbench.contracts import Protocol, Relevance, all_contracts
 from lexbench.errors import CommandError
 from lexbench.plugins import Encoder
-from lexbench.report.leaderboard import pages, sections
+from lexbench.report.leaderboard import sections
 from lexbench.results import write_results
 from lexbench.retrievers.ensemble import Ensemble
 from lexbench.retrievers.pipeline import Pipeline
@@ -387,7 +387,7 @@ def test_an_upper_bound_is_never_the_best(place, monkeypatch):
     results = [msgspec.structs.replace(one, system=name) for name, one in made.items()]
     monkeypatch.setattr(sections, "suite_of_results", lambda *_: suite_of("nDCG@10"))
     write_results(results, "s", place.folder / "board")
-    text = pages(place.folder / "board")[place.folder / "board" / "README.md"]
+    text = lexbench.leaderboard(place.folder / "board").pages()[place.folder / "board" / "README.md"]
 
     rows = [line for line in text.splitlines() if "ensemble" in line]
     assert "|1.0000|" in rows[1]
