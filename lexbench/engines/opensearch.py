@@ -231,7 +231,9 @@ def connect(url: str, called: str = "opensearch") -> HttpClient:
     """Return a client with the credentials of the environment. Raises CommandError for a malformed address."""
     certificates = os.environ.get(VARIABLES[3]) or None
     variable = VARIABLES[0] if os.environ.get(VARIABLES[0]) else VARIABLES[2]
-    return HttpClient(url, called, secrets=_authorisation, variable=variable, timeout=_SECONDS, certificates=certificates)
+    return HttpClient(
+        url, called, secrets=_authorisation, variable=variable, timeout=_SECONDS, certificates=certificates, known=True
+    )
 
 
 def _authorisation() -> dict[str, str]:

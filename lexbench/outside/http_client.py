@@ -98,17 +98,19 @@ class HttpClient:
 
     def __init__(  # noqa: PLR0913 - settings of a client, by name
         self, url: str, called: str = "", *, secrets: Callable[[], Mapping[str, str]] = no_secrets, variable: str = "",
-        timeout: float = 60.0, retries: int = 5, largest: int = _LARGEST, certificates: str | None = None,
+        timeout: float = 60.0, retries: int = 5, largest: int = _LARGEST, certificates: str | None = None, known: bool = False,
     ) -> None:  # fmt: skip
         """Check the address; nothing is sent yet. Errors call the server *called*, if anything.
 
         *secrets* returns headers with keys, read from the environment *variable*. A request may take *timeout* seconds, and is
         repeated up to *retries* times while the server is busy. An answer may have *largest* bytes. *certificates* is a file.
+        Answers of *known* software are read without a look for repeated keys, which doubles the time of a long answer.
         Raises CommandError for an address that is malformed or has a password.
         """
         self.url = checked_address(url, called or "a server")
         self._called, self._secrets, self._variable = called, secrets, variable
         self._timeout, self._retries, self._largest = timeout, retries, largest
+        self._hook = None if known else unique_keys
         self._answered = False  # whether it ever did
         self.repeated = 0  # requests that were sent again because the server was busy or away
         self._pools = _pools(self.url, certificates, largest)
@@ -138,7 +140,7 @@ class HttpClient:
 
     def _parsed(self, response: urllib3.BaseHTTPResponse) -> Any:
         """Return the JSON in a response. Raises ValueError if there is none."""
-        return json.loads(response.data, object_pairs_hook=unique_keys) if response.data else {}
+        return json.loads(response.data, object_pairs_hook=self._hook) if response.data else {}
 
     def understood(self, answer: Any, read: Callable[[Any], T], form: str, path: str = "") -> T:
         """Return what *read* makes of an *answer*. Raises LexbenchError if the answer has not the *form* that it takes."""

@@ -78,7 +78,7 @@ class _Url(RunningIndex):
     """A server of the user. It gets no key."""
 
     def __init__(self, address: SplitResult) -> None:
-        self._client = HttpClient(f"{address.scheme}://{address.netloc}", "the server", timeout=_TIMEOUT)
+        self._client = HttpClient(f"{address.scheme}://{address.netloc}", "the server", timeout=_TIMEOUT, known=True)
         self._path = (address.path or "/") + (f"?{address.query}" if address.query else "")
 
     def search(self, query: Any, k: int, settings: Mapping[str, Any], where: str) -> Sequence[str]:
