@@ -46,6 +46,9 @@ def unique_keys(pairs: list[tuple[str, Any]]) -> Row:
     return found
 
 
+_LINE = json.JSONDecoder(object_pairs_hook=unique_keys)  # made once: `json.loads` would make one for each line
+
+
 def check_names(place: str, names: Sequence[str], known: Collection[str]) -> None:
     """Raise InvalidFile if two columns have one *known* name, with the *place* of the header."""
     if twice := next((name for name in names if name in known and names.count(name) > 1), None):
@@ -115,7 +118,7 @@ def _json_lines(path: Path) -> Iterator[tuple[int, Row]]:
         if not line.strip():
             continue
         try:
-            row = json.loads(line, object_pairs_hook=unique_keys)
+            row = _LINE.decode(line)
         except RecursionError:
             raise InvalidFile(f"{path}, line {number}: it is nested too deep") from None
         except RepeatedKey as error:
