@@ -36,6 +36,12 @@ NEW = """<?xml version="1.0" encoding="UTF-8"?>
 </topics>
 """
 OLDER = '<!-- <topic number="9"><query>old</query></topic> --><topic'
+OTHERS = """<topics>
+<topic><number>1</number><title id="a title">Tenure?</title></topic>
+<topic lang="en"><identifier>401-AH</identifier><title>Euro</title></topic>
+<topic number="3">
+A man of 45 &amp; asthma
+</topic></topics>"""  # as of Touché, CLEF and TREC Clinical Trials
 MARKED = NEW.replace("Q&amp;A on", "<![CDATA[Q&A]]> <b>on</b>").replace("  <topic", OLDER)
 
 
@@ -51,12 +57,13 @@ MARKED = NEW.replace("Q&amp;A on", "<![CDATA[Q&A]]> <b>on</b>").replace("  <topi
         ),
         (OLD.replace("</top>\n", "", 1), IN_OLD),
         (MARKED, [Query("1", "Q&A on coronavirus"), Query("2", "masks")]),
+        (OTHERS, [Query("1", "Tenure?"), Query("401-AH", "Euro"), Query("3", "A man of 45 & asthma")]),
         (
             "\n301\tInternational Organized Crime\r\n051\tAirbus < Subsidies\n",
             [Query("301", "International Organized Crime"), Query("051", "Airbus < Subsidies")],
         ),
     ],
-    ids=["SGML", "CRLF", "XML", "num closed", "top not closed", "comment, CDATA and tags", "TSV"],
+    ids=["SGML", "CRLF", "XML", "num closed", "top not closed", "comment, CDATA and tags", "others", "TSV"],
 )
 def test_topics_are_read_as_trec_writes_them(tmp_path, text, expected):
     """A topic is read as number and title, or its query if the title is empty. White space and entities are normalised."""

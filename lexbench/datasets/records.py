@@ -43,9 +43,12 @@ _NO_TITLE = "-"  # marks a passage without a title in the MS MARCO of RocketQA a
 ENDINGS = (*tables.TABLES, ".txt", ".xml", ".trec", ".sgml")  # of data files, without the ending of a compressed file
 
 _TOPIC = re.compile(r"<(top|topic)\b([^>]*)>(.*?)(?:</\1>|(?=<\1\b))", re.DOTALL | re.IGNORECASE)  # 1994: some not closed
-_NUMBER = re.compile(r"<num>\s*(?:Number:)?\s*([^\s<]+)|\bnumber\s*=\s*[\"']([^\"']+)[\"']", re.IGNORECASE)
+_NUMBERED = "(?:num|number|id|identifier|qid)"  # an element or an attribute of a topic: TREC's, Touché's and CLEF's
+_NUMBER = re.compile(rf"<{_NUMBERED}>\s*(?:Number:)?\s*([^\s<]+)", re.IGNORECASE)
+_ATTRIBUTE = re.compile(rf"\b{_NUMBERED}\s*=\s*[\"']([^\"']+)[\"']", re.IGNORECASE)
 _TOPIC_TEXTS = [  # a closed element may have others in it; the SGML of TREC does not close them, and the next tag ends the text
-    re.compile(rf"<{tag}>\s*(?:Topic:)?(?:(.*?)</{tag}>|([^<]*))", re.DOTALL | re.IGNORECASE) for tag in ("title", "query")
+    re.compile(rf"<{tag}\b[^>]*>\s*(?:Topic:)?(?:(.*?)</{tag}>|([^<]*))", re.DOTALL | re.IGNORECASE)
+    for tag in ("title", "query")
 ]
 _COMMENT = re.compile(r"<!--.*?-->", re.DOTALL)
 _CDATA = re.compile(r"<!\[CDATA\[(.*?)\]\]>", re.DOTALL)
@@ -237,7 +240,7 @@ def _plain(text: str) -> str:
 
 
 def _trec_topics(path: Path) -> Iterator[Query]:
-    """Yield the title of each topic or, if it has none, its query.
+    """Yield the title of each topic or, if it has none, its query, or its text if it has no elements.
 
     Raises InvalidFile without a topic, number or text, for text that is not UTF-8, and for XML with entities of its own.
     """
@@ -250,12 +253,13 @@ def _trec_topics(path: Path) -> Iterator[Query]:
     for topic in _TOPIC.finditer(text):
         found += 1
         where = f"{path}:{text.count(chr(10), 0, topic.start()) + 1}"
-        number = _NUMBER.search(topic[3]) or _NUMBER.search(topic[2])
-        texts = (match[1] or match[2] or "" for pattern in _TOPIC_TEXTS if (match := pattern.search(topic[3])))
-        words = next(filter(None, map(_plain, texts)), "")
+        number = _NUMBER.search(topic[3]) or _ATTRIBUTE.search(topic[2])
+        texts = [match[1] or match[2] or "" for pattern in _TOPIC_TEXTS if (match := pattern.search(topic[3]))]
+        whole = [] if "<" in topic[3] else [topic[3]]  # e.g. of TREC Clinical Trials
+        words = next(filter(None, map(_plain, [*texts, *whole])), "")
         if not number or not words:
             raise InvalidFile(f"{where}: a topic without a {'<title> or <query>' if number else 'number'}")
-        yield Query((number[1] or number[2]).strip(), words)
+        yield Query(number[1].strip(), words)
     if not found:
         raise InvalidFile(f"{path}: there are no topics in it, neither <top> … </top> nor <topic number=…> … </topic>")
 
