@@ -11,7 +11,7 @@ import hashlib
 import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import cache
+from functools import cached_property, partial
 from pathlib import Path
 from shlex import quote
 from statistics import stdev
@@ -329,6 +329,26 @@ class SystemResults(msgspec.Struct, frozen=True, kw_only=True):
     results: list[Result]
 
 
+def no_texts() -> None:
+    """Return None: there are no texts of queries."""
+
+
+class TextsOnce:
+    """Texts of queries that are read when they are first asked for. They can be pickled, as a closure cannot."""
+
+    def __init__(self, read: Callable[[], QueryTexts | None]) -> None:
+        """Read by *read*, once."""
+        self._read = read
+
+    @cached_property
+    def _texts(self) -> QueryTexts | None:
+        return self._read()
+
+    def __call__(self) -> QueryTexts | None:
+        """Return the texts; None if there are none."""
+        return self._texts
+
+
 class Entry(NamedTuple):
     """One result, and what is known beside it."""
 
@@ -336,7 +356,7 @@ class Entry(NamedTuple):
     suite: str = ""  # that it was run in, or that its folder of results has it in
     run: "Path | Run | None" = None  # the artifact of its run in the store, or the run itself
     person: str = ""  # who ran it, in merged results
-    texts: Callable[[], QueryTexts | None] = lambda: None  # of its dataset, read when it is called
+    texts: Callable[[], QueryTexts | None] = no_texts  # of its dataset, read when it is called
 
 
 class Failure(msgspec.Struct, frozen=True, kw_only=True):
@@ -778,13 +798,13 @@ def texts_file(folder: Path, suite: str, dataset: str) -> Path:
 
 def texts_reader(folder: Path, suite: str, result: Result) -> Callable[[], QueryTexts | None]:
     """Return a function that reads the texts of the queries of *result* in a folder of results; None if they are not there."""
+    return TextsOnce(partial(_stored_texts, folder, suite, result))
 
-    def read() -> QueryTexts | None:
-        path = texts_file(folder, suite, result.dataset)
-        texts = load(path, QueryTexts) if path.is_file() else None
-        return texts if texts and texts.belongs_to(result) else None
 
-    return cache(read)
+def _stored_texts(folder: Path, suite: str, result: Result) -> QueryTexts | None:
+    path = texts_file(folder, suite, result.dataset)
+    texts = load(path, QueryTexts) if path.is_file() else None
+    return texts if texts and texts.belongs_to(result) else None
 
 
 def files_of(folder: Path) -> list[Path]:

@@ -3,11 +3,13 @@
 import importlib
 import inspect
 import json
+import pickle
 import subprocess
 import sys
 from importlib.util import find_spec
 
 import click
+import numpy as np
 import pytest
 from samples import result
 from tiny import ended, write
@@ -199,6 +201,26 @@ def test_a_saved_container_is_read_back(tmp_path):
     assert [file.relative_to(tmp_path).as_posix() for file in files] == ["results/mine/a.json", "results/datasets/a.json"]
     assert sorted(read.suites) == ["datasets", "mine"]
     assert {entry.result.dataset: entry.result for entry in read.entries} == {one.dataset: one for one in found}
+
+
+def test_answers_travel_to_other_processes(tmp_path):
+    """Results, comparisons and boards survive pickle, as joblib and caches of notebooks need it, with the texts of queries."""
+    data = {"corpus": {"d1": "red fox", "d2": "blue"}, "queries": {"q1": "fox", "q2": "blue"}, "qrels": {"q1": {"d1": 1}}}
+    made = lexbench.run(data, ["bm25", lambda texts: np.eye(len(texts), 2)], store=tmp_path, results=tmp_path / "board")
+    for answer in (
+        made,
+        lexbench.results(tmp_path / "board"),
+        lexbench.compare(made),
+        lexbench.leaderboard(tmp_path / "board"),
+    ):
+        again = pickle.loads(pickle.dumps(answer))
+        assert type(again) is type(answer)
+        assert str(again) == str(answer)
+    texts = [
+        pickle.loads(pickle.dumps(entry)).texts().texts
+        for entry in (*made.entries, *lexbench.results(tmp_path / "board").entries)
+    ]
+    assert texts == [{"q1": "fox"}] * 4
 
 
 def test_a_run_is_scored_from_every_form(tmp_path):

@@ -3,7 +3,7 @@
 import json
 from collections.abc import Callable, Iterable
 from contextlib import suppress
-from functools import cache
+from functools import partial
 from pathlib import Path
 
 from lexbench.contracts import Contract
@@ -11,7 +11,7 @@ from lexbench.datasets.corpus import StoredCorpus
 from lexbench.datasets.dataset import Dataset, open_dataset
 from lexbench.errors import LexbenchError, one_line, shortened
 from lexbench.plugins import Source
-from lexbench.results import QueryTexts
+from lexbench.results import QueryTexts, TextsOnce, no_texts
 from lexbench.trec.ids import encode, lookup, text_of
 from lexbench.trec.qrels import Qrels
 from lexbench.trec.runs import Run
@@ -79,12 +79,10 @@ def texts_of_data(contract: Contract, source: Source | None, corpus: StoredCorpu
 
     *corpus* has the beginnings of documents, if it is known.
     """
+    return TextsOnce(partial(_texts_of_data, contract, source, corpus)) if is_own(contract) else no_texts
 
-    def read() -> QueryTexts | None:
-        if not is_own(contract):
-            return None
-        with suppress(LexbenchError):  # the files may have changed while systems ran
-            return query_texts(open_dataset(contract, source), corpus)
-        return None
 
-    return cache(read)
+def _texts_of_data(contract: Contract, source: Source | None, corpus: StoredCorpus | None) -> QueryTexts | None:
+    with suppress(LexbenchError):  # the files may have changed while systems ran
+        return query_texts(open_dataset(contract, source), corpus)
+    return None
