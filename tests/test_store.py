@@ -9,7 +9,7 @@ import time
 from contextlib import suppress
 
 import pytest
-from tiny import produced
+from tiny import ended, produced
 
 from lexbench.errors import CannotStart, NotEnoughDisk
 from lexbench.storage import atomic
@@ -156,6 +156,15 @@ def _slow(root, started):
         time.sleep(0.5)
 
     produced(Store(root), "indexes", "n", {}, work)
+
+
+@pytest.mark.parametrize("words", [("list", "results"), ("store", "check"), ("run", "suite", "pydoc")])
+def test_a_store_that_is_a_file_is_refused(tmp_path, monkeypatch, capsys, words):
+    """Reading commands would show an empty store, as if nothing had ever been run."""
+    (tmp_path / "store").write_text("")
+    monkeypatch.setenv("LEXBENCH_STORE", str(tmp_path / "store"))
+    said = ended(capsys, 3, *words).err
+    assert said == f"lexbench: the store {tmp_path / 'store'} is a file, and must be a folder; set LEXBENCH_STORE to another\n"
 
 
 def test_two_processes_make_one_thing_once(tmp_path):

@@ -89,6 +89,11 @@ class Store:
     damaged: list[str] = field(default_factory=list)  # the lines that *on_damage* got
     _intact: set[Path] = field(default_factory=set, repr=False)  # checked by this process already
 
+    def __post_init__(self) -> None:
+        """Raise CannotStart if the store is a file, in which nothing would be found."""
+        if self.root.is_file():
+            raise CannotStart(f"the store {self.root} is a file, and must be a folder; set LEXBENCH_STORE to another")
+
     # ---- reading
 
     def finished(self, kind: str, facts: KeyFacts) -> Path | None:
