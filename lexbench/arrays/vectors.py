@@ -235,7 +235,12 @@ def canonical(vectors: "scipy.sparse.csr_array") -> "scipy.sparse.csr_array":
 def select_entries(
     matrix: "scipy.sparse.csr_array", values: NDArray[np.float32], mask: NDArray[np.bool_]
 ) -> "scipy.sparse.csr_array":
-    """Return the entries of *matrix* for which *mask* (nonzeros,) is true, with *values* (nonzeros,) instead of its values."""
+    """Return the entries of *matrix* for which *mask* (nonzeros,) is true, with *values* (nonzeros,) instead of its values.
+
+    If it is true for all of them, the result shares the indices of *matrix*, as of most queries.
+    """
+    if mask.all():
+        return csr_of(values, matrix.indices, matrix.indptr, matrix.shape[1])
     before = np.zeros(len(mask) + 1, matrix.indptr.dtype)
     np.cumsum(mask, out=before[1:])
     return csr_of(values[mask], matrix.indices[mask], before[matrix.indptr], matrix.shape[1])
