@@ -9,6 +9,6 @@ from lexbench.executors import processes
 
 @pytest.fixture
 def quick_workers(monkeypatch):
-    """Fork workers from a process that has only imported modules. They are killed and replaced like those that start anew."""
+    """Fork new workers from a process that has imported the modules. They can be killed and replaced like other workers."""
     multiprocessing.set_forkserver_preload(["lexbench.testing._letters", "lexbench.engines.sharded", "lexbench.executors"])
     monkeypatch.setattr(processes, "_CONTEXT", multiprocessing.get_context("forkserver"))

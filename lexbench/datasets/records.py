@@ -242,7 +242,7 @@ def _plain(text: str) -> str:
 def _trec_topics(path: Path) -> Iterator[Query]:
     """Yield the title of each topic or, if it has none, its query, or its text if it has no elements.
 
-    Raises InvalidFile without a topic, number or text, for text that is not UTF-8, and for XML with entities of its own.
+    Raises InvalidFile if there are no topics, one has no number or text, or the file is not UTF-8 or defines entities.
     """
     text = "\n".join(line for _, line in text_lines(path))
     if "<!ENTITY" in text:

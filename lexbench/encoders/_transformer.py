@@ -155,7 +155,7 @@ class Transformer(LocalModel, Prompted):
         return self.index_identity() | {"query_model": query}
 
     def index_identity(self) -> dict[str, Any]:
-        """Return the digests of the files that decide document vectors. Raises CommandError for settings that nobody knows."""
+        """Return the digests of the files that decide document vectors. Raises CommandError as `check_settings`."""
         self.check_settings()
         return {"model": self.digests(self.model, self.revision)}
 

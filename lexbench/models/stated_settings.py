@@ -118,7 +118,7 @@ def expression_of_folder(folder: Path) -> str:  # noqa: PLR0911 - one for each k
 
 
 def _has_known_body(folder: Path) -> bool:
-    """Return whether lexbench itself computes the model_type in *folder*; an adapter has none of its own."""
+    """Return whether lexbench itself computes the model_type in *folder*. An adapter states none."""
     return optional_json(transformer_folder(folder) / "config.json").get("model_type") in (None, *BODIES)
 
 

@@ -53,7 +53,7 @@ class CrossEncoder(LocalModel, Reranker):
         return classifier_files(folder)
 
     def identity(self) -> dict[str, str]:
-        """Return the digests of weights, tokenizer and configuration. Raises CommandError for settings that nobody knows."""
+        """Return the digests of weights, tokenizer and configuration. Raises CommandError as `check_settings`."""
         self.check_settings()
         return self.digests(self.model, self.revision)
 

@@ -145,7 +145,7 @@ class EngineContract:
 
     @pytest.fixture
     def exact_scores(self, engine: Any) -> Any:
-        """Return the engine. Skip one that compresses vectors: nobody else knows its scores, and its form is tested."""
+        """Return the engine. Skip one that compresses vectors: only it knows its scores."""
         if engine.compressed:
             pytest.skip("compressed = True: the scores are the engine's own")
         return engine

@@ -283,7 +283,7 @@ def _is_header(known: Sequence[str], names: Sequence[str]) -> bool:
 
 
 def _kinds_by_name(places: Mapping[str, int], names: Sequence[str], where: str) -> list[Kind]:
-    """Return what the columns with these *names* are. Raises InvalidFile if nobody can tell which has what."""
+    """Return what the columns with these *names* are. Raises InvalidFile if that is unclear."""
     kinds: list[Kind] = ["skip"] * len(names)
     for known in (QUERY_IDS, DOC_IDS):
         name = next((name for name in known if name in places), None)
