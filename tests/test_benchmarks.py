@@ -36,6 +36,7 @@ LONGER = (
     "encoding.py sparse --documents 4 --repeats 1",
     "engines.py --docs 2000 --engines impact --queries 50 --repeats 1 --rounds 1 --warm-up 0",
     "reranking.py --pairs 8 --repeats 1",
+    "significance.py --simulate 5",
     "timing.py --plain --rounds 1",
     "training.py --shape tiny --batch 34 --length 16 --steps 1 --precision fp32 --repeats 1",
 )
@@ -45,7 +46,6 @@ LONGER = (
     "words",
     [
         "significance.py --queries 50 --repeats 1",
-        "significance.py --simulate 5",
         "bm25.py --documents 300 --systems bm25",
         "scoring.py --queries 5 --depth 10 --repeats 1 --tools lexbench",
         *(pytest.param(words, marks=pytest.mark.slow) for words in LONGER),

@@ -346,7 +346,7 @@ PUBLISHED = {  # BM25 "flat" of Anserini's reproductions
 }
 
 
-@pytest.mark.parametrize("name", PUBLISHED)
+@pytest.mark.parametrize("name", [pytest.param("beir/scifact/test", marks=pytest.mark.slow), "beir/nfcorpus/test"])
 def test_published_scores(real_home, tmp_path, monkeypatch, name):
     """Anserini's figures come out to four digits, in the tie interval; on NFCorpus, Lucene's hits are ours, float for float."""
     monkeypatch.setenv("IR_DATASETS_HOME", str(real_home))

@@ -127,10 +127,14 @@ def ran(program, python=sys.executable, **settings):
     return subprocess.run([python, "-c", program], capture_output=True, text=True, check=False, **settings)
 
 
-SIGNALS = [(name, "SIG_DFL", "terminated") for name in ("SIGTERM", "SIGHUP")]
-
-
-@pytest.mark.parametrize(("name", "before", "said"), [*SIGNALS, ("SIGINT", "default_int_handler", "interrupted")])
+@pytest.mark.parametrize(
+    ("name", "before", "said"),
+    [
+        ("SIGTERM", "SIG_DFL", "terminated"),
+        pytest.param("SIGHUP", "SIG_DFL", "terminated", marks=pytest.mark.slow),
+        ("SIGINT", "default_int_handler", "interrupted"),
+    ],
+)
 def test_a_signal_keeps_what_is_finished(folder, name, before, said):
     """A signal ends a run with one line that says how to go on; finished work is kept; the exit code is the shell's."""
     program = (
@@ -188,6 +192,7 @@ def test_an_ignored_signal_stays_ignored(fast, folder):
     assert ran(program, fast / "python").returncode == 0
 
 
+@pytest.mark.slow
 def test_ctrl_c_does_not_wait_for_a_tokeniser(folder, plugin_environment):
     """Interrupting an encoding does not wait for the tokenisation of the current shard."""
     program = (

@@ -131,6 +131,7 @@ def test_an_edited_plugin_gets_its_own_number(lexbench_in, site, tmp_path, bread
     assert {**after["recipe"], "code": ""} == {**before["recipe"], "code": ""}
 
 
+@pytest.mark.slow
 def test_a_gate_with_a_restored_store_sees_the_edit(lexbench_in, site, tmp_path, bread):
     """A CI that restores the store of the last build from its cache, for a checkout with an edited plug-in, does not pass."""
     first = environment(site.parent, store=tmp_path / "store")
@@ -271,6 +272,7 @@ def test_the_index_of_git_is_read(tmp_path, version):
     assert list(code.read_git_index(content)) == [(path, blob) for _, blob, _, path in rows]
 
 
+@pytest.mark.slow
 def test_durations_depend_on_released_code_too(tmp_path):
     """The digest for keys of timings changes with every file that a plug-in imports, released or not, and with no other."""
     place = own_copy(tmp_path)

@@ -45,6 +45,7 @@ def two(tmp_path_factory):
     return folder, copy, run(PACKAGE.parent, folder), run(copy, folder)
 
 
+@pytest.mark.slow
 def test_compilation_is_announced_once_and_shared_by_copies(two):
     """The first process says that it compiles, in one line; a process with another copy of the same files finds it done."""
     _, _, first, second = two
@@ -53,6 +54,7 @@ def test_compilation_is_announced_once_and_shared_by_copies(two):
     assert second == ("[1, 0, 1] False", [])
 
 
+@pytest.mark.slow
 def test_a_change_of_any_loop_makes_a_new_cache(two):
     """A loop may call one of another file, so a change of one file compiles all again."""
     folder, copy, *_ = two

@@ -41,7 +41,7 @@ ROWS = {
 }
 
 
-@pytest.mark.parametrize("row", ROWS)
+@pytest.mark.parametrize("row", ["flat", *(pytest.param(row, marks=pytest.mark.slow) for row in ROWS if row != "flat")])
 def test_every_row_runs(gpu, row, tmp_path):
     """Each contender has a rate, our rows are ratios to their peers, and what cannot run is left out with a reason."""
     found = measured(gpu, row, tmp_path)

@@ -132,6 +132,7 @@ def test_lists_of_all_forms_are_found_at_the_default_sizes(tmp_path, rows, place
     same(hits, documents, query, 700)
 
 
+@pytest.mark.slow
 def test_memory_does_not_grow_with_the_collection(tmp_path, monkeypatch):
     """Five times as many documents take less than a fifth more memory to build; they are made one shard at a time.
 

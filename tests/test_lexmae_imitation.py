@@ -1,5 +1,7 @@
 """Imitation: a tiny model learns the predictions of another one, and keeps its own mean states."""
 
+from functools import cache
+
 import pytest
 
 pytest.importorskip("accelerate", reason="training is in the extra train")
@@ -79,25 +81,28 @@ def place(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def trained(place):
-    """Return the log of losses of each training by name."""
-    names = ("both", "alone", "ranked")
-    for name in names:
+    """Return a function that trains by a recipe, once, and returns its log of losses."""
+
+    @cache
+    def trained(name):
         train(place, "all", f"{name}.toml")
-    return {name: losses(place / name / "imitated") for name in names}
+        return losses(place / name / "imitated")
+
+    return trained
 
 
 def test_predictions_come_near_the_imitated_ones(trained):
     """The distance to the imitated predictions falls to less than half. A head that is fitted to their states begins nearer."""
-    first = trained["both"][0]["predictions"]
+    first = trained("both")[0]["predictions"]
     for name in ("both", "alone"):
-        assert trained[name][-1]["predictions"] < 0.5 * first
-    assert trained["alone"][0]["predictions"] < 0.2 * first
+        assert trained(name)[-1]["predictions"] < 0.5 * first
+    assert trained("alone")[0]["predictions"] < 0.2 * first
 
 
 def test_states_are_imitated_if_the_recipe_says_so(trained):
     """With a weight for states, those of the imitated model are learned, too; without one they are not in the log."""
-    assert trained["alone"][-1]["states"] < 0.5 * trained["alone"][0]["states"]
-    assert "states" not in trained["both"][-1]
+    assert trained("alone")[-1]["states"] < 0.5 * trained("alone")[0]["states"]
+    assert "states" not in trained("both")[-1]
 
 
 def test_the_distance_of_states(place):
@@ -119,9 +124,10 @@ def test_the_distance_of_states(place):
     torch.testing.assert_close(found, torch.stack(expected).mean())
 
 
+@pytest.mark.slow  # test_lexmae_query_table learns one, too
 def test_a_ranking_is_learned(trained):
     """With [ranking] the divergence falls, too."""
-    assert trained["ranked"][-1]["ranking"] < 0.5 * trained["ranked"][0]["ranking"]
+    assert trained("ranked")[-1]["ranking"] < 0.5 * trained("ranked")[0]["ranking"]
 
 
 def test_texts_to_rank_are_different():
@@ -163,7 +169,7 @@ def test_weights_of_words_have_a_separate_learning_rate(place):
 
 def test_mean_states_stay(trained, place):
     """With the term for mean states they stay nearer to those before training, on whole texts too."""
-    assert trained["both"][-1]["means"] < 0.5 * trained["alone"][-1]["means"]
+    assert trained("both")[-1]["means"] < 0.5 * trained("alone")[-1]["means"]
     models = [load_encoder(place / name)[0].eval() for name in ("both/start", "both/imitated", "alone/imitated")]
     ids = torch.randint(5, len(VOCABULARY), (6, 20), generator=torch.Generator().manual_seed(1))
     texts = Texts(ids, ids > 0, ids > 0)
@@ -174,7 +180,7 @@ def test_mean_states_stay(trained, place):
 
 def test_exact_terms_stay_and_a_recipe_without_stages_has_its_text_head(trained, place):
     """Imitation changes no exact term; the text head is trained at its end."""
-    del trained
+    trained("both")
     start, end = (load_encoder(place / "both" / name)[0] for name in ("start", "imitated"))
 
     assert torch.equal(start.exact_terms.exact, end.exact_terms.exact)

@@ -91,6 +91,7 @@ def test_zero_shot(pretrained, place, monkeypatch, capsys):
     assert ours["nDCG@10"] > 0.5  # of texts in any order: 0.08
 
 
+@pytest.mark.slow
 def test_bfloat16(place):
     """The first losses in bfloat16 are near those in float32, and not equal."""
     settings = ["--set", "pretrain.steps=4", "--set", "pretrain.save_every=1", "--set", "pretrain.learning_rate=1e-3"]

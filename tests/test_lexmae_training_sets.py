@@ -108,6 +108,7 @@ def test_corpus_without_queries(tmp_path, store):
     assert next(corpora[0].documents(5)).text == "apple fig fig fig"
 
 
+@pytest.mark.slow
 def test_nfcorpus(real_home, monkeypatch, tmp_path):
     """NFCorpus has 2,590 training queries and 110,575 relevant documents; PLAIN-812 has the most, 1,363."""
     monkeypatch.setenv("IR_DATASETS_HOME", str(real_home))

@@ -115,6 +115,7 @@ def test_no_committed_result_is_called_dead():
     assert [one.system for one, _ in found if one.unmeasured] == []
 
 
+@pytest.mark.slow
 def test_no_published_run_is_called_dead(shared):
     """Runs of DL-HARD by their own judgements. By those of its other collection, none of their documents is judged."""
     folder = shared / "data" / "runs" / "dl-hard"

@@ -85,6 +85,7 @@ def test_a_tool_is_searched(program, tmp_path):
     ]  # fmt: skip
 
 
+@pytest.mark.slow
 def test_a_tool_is_searched_over_http(address, tmp_path):
     """The same lists as from the program. The server sends events, and knows requests by its session."""
     made = f'mcp("{address}", {SETTINGS}, score="Score: (.+)", nothing="No results")'

@@ -26,7 +26,7 @@ print(sorted(weights, key=weights.get)[-8:])
 """
 
 
-@pytest.fixture(scope="module", params=NAMES)
+@pytest.fixture(scope="module", params=[NAMES[0], *(pytest.param(name, marks=pytest.mark.slow) for name in NAMES[1:])])
 def installed(request, tmp_path_factory):
     """Build a package's wheel and unpack it into a folder; return name, wheel and folder."""
     folder = tmp_path_factory.mktemp(request.param)

@@ -154,11 +154,7 @@ def test_classifiers_have_the_logits_of_transformers(pooling):
             assert torch.allclose(own(**given).logits, model(**given).logits, rtol=0, atol=2e-6)
 
 
-@pytest.mark.parametrize(
-    "both",
-    [pytest.param(BIASED, id="biased"), *(pytest.param(one, marks=pytest.mark.slow) for one in ({}, OLD))],
-    indirect=True,
-)
+@pytest.mark.slow
 def test_other_runtimes_get_a_program_for_texts_of_any_length(both):
     """The program that torch records for OpenVINO and ONNX Runtime gives our states for texts of any length."""
     _, own, _ = both

@@ -75,6 +75,7 @@ def pytest_in(folder, *arguments):
     return done.stdout
 
 
+@pytest.mark.slow
 def test_the_sdist_carries_what_its_tests_load(unpacked):
     """The source distribution has every file that the wheel or a test needs."""
     for folder in ("tests", "docs", "tools", "leaderboard", "benchmarks", "lexbench", "suites", "recipes"):

@@ -393,6 +393,7 @@ def test_every_kind_of_column_is_probed(tables, column, similarity, knob, least)
     assert seen.points[0].recall <= seen.points[-1].recall
 
 
+@pytest.mark.slow
 def test_a_load_of_many_connections(tables, capsys):
     """At an offered load each setting has a latency, and the server is not asked for more connections than it has."""
     words = ["--knob", "ef_search=20,320", "--load", "300", "--seconds", "1", "--sample", "50", "--json"]

@@ -72,6 +72,7 @@ def test_all_plugins_work_together(lexbench, plugin_environment):
     assert refused[1][2].count("\n") == 1
 
 
+@pytest.mark.slow
 def test_a_package_tests_its_plugins_with_lexbench_testing(plugin_environment):
     """The contract tests of lexbench run in another package's tests, and its plug-ins pass."""
     tests = Path(__file__).parent / "plugin" / "test_contracts.py"

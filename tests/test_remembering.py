@@ -92,9 +92,30 @@ def timed(tmp_path, bread, *systems):
     }
 
 
+def flagged(tmp_path, bread, remembering, others):
+    """Time systems together, assert that those that remember are "cached" and the others are not; return the timings."""
+    found = timed(tmp_path, bread, *remembering, *others)
+    cached = {system: ["cached" in flags for _, flags, _ in timings] for system, timings in found.items()}
+
+    assert cached == {**{system: [True] for system in remembering}, **{system: [False] for system in others}}
+    assert not any("repeated" in flags for timings in found.values() for _, flags, _ in timings)
+    return found
+
+
 @pytest.mark.usefixtures("slow_plugin", "timed_here")
 def test_only_systems_that_remember_are_flagged(tmp_path, bread):
-    """A plug-in, a program and a server that remember are "cached"; the same without a memory and bm25 are not."""
+    """A plug-in that remembers is "cached", and a note says how fast it is; the same without a memory and bm25 are not."""
+    found = flagged(tmp_path, bread, ["slow(remembers=True)"], ["slow", "bm25"])
+
+    (note,) = [note for note in found["slow(remembers=True)"][0][2] if note.startswith("it remembers answers")]
+    assert "queries that it has not seen take" in note
+    assert "cached" in UNRANKED
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("timed_here")
+def test_programs_and_servers_that_remember_are_flagged(tmp_path, bread):
+    """A program and a server that remember are "cached"; the same without a memory are not."""
     (tmp_path / "program.py").write_text(PROGRAM)
     program = f"{sys.executable} {tmp_path / 'program.py'}"
     seen = set()
@@ -107,16 +128,8 @@ def test_only_systems_that_remember_are_flagged(tmp_path, bread):
         return 200, {one["qid"]: {} for one in asked}, {}
 
     with serving(answered) as server:
-        remembering = ["slow(remembers=True)", f'command("{program} yes")', f'url("{server.url}/yes")']
-        others = ["slow", f'command("{program} no")', f'url("{server.url}/no")', "bm25"]
-        found = timed(tmp_path, bread, *remembering, *others)
-    cached = {system: ["cached" in flags for _, flags, _ in timings] for system, timings in found.items()}
-
-    assert cached == {**{system: [True] for system in remembering}, **{system: [False] for system in others}}
-    assert not any("repeated" in flags for timings in found.values() for _, flags, _ in timings)
-    (note,) = [note for note in found["slow(remembers=True)"][0][2] if note.startswith("it remembers answers")]
-    assert "queries that it has not seen take" in note
-    assert "cached" in UNRANKED
+        remembering = [f'command("{program} yes")', f'url("{server.url}/yes")']
+        flagged(tmp_path, bread, remembering, [f'command("{program} no")', f'url("{server.url}/no")'])
 
 
 def test_other_queries_are_new_and_made_of_the_same_words():

@@ -61,6 +61,7 @@ def test_random_kills(fast, plugin_environment, folder, tmp_path):
     assert len(known) == 8  # corpus, encoding, and two of each later kind
 
 
+@pytest.mark.slow
 def test_four_parts_at_once_with_one_killed(fast, plugin_environment, folder, tmp_path):
     """Parts encoded at once into one store, one of them killed and repeated, give the bytes of one process."""
     command = [fast / "lexbench", "encode", "dataset", str(folder), "-r", "letters@flat"]

@@ -78,6 +78,7 @@ def test_documents_of_a_run_file_that_a_folder_lacks_are_counted(files, capsys, 
     assert "2 of its 3 documents are not in the corpus, e.g. 'z8'" in " ".join(printed.out.split())
 
 
+@pytest.mark.slow
 def test_a_system_that_was_run_again_is_scored_by_its_newest_run(files, capsys):
     """Changed expansions give another index under the same name; the newest run counts."""
     folder, system = str(fruit.write(files / "fruit", split="test")), 'bm25(expansions="e.tsv")'

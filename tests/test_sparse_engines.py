@@ -119,6 +119,7 @@ def test_seismic_finds_more_with_a_smaller_heap_factor(tmp_path):
     assert found[1.0] < 30
 
 
+@pytest.mark.slow
 def test_seismic_takes_large_vocabularies_and_real_weights(tmp_path):
     """Terms above 65,535 differ from terms that are equal modulo 65,536.
 

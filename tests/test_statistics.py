@@ -169,6 +169,7 @@ def test_a_loss_of_the_margin_is_called_no_worse_in_5_percent_of_cases_at_most(q
     assert chances[shown].sum() <= 0.05
 
 
+@pytest.mark.slow
 def test_a_bound_covers_the_mean_of_skewed_differences():
     """Of 500 samples of mostly 0 and a few large differences, at most 5 % have a bound above the true mean."""
     rng = np.random.default_rng(8)

@@ -394,6 +394,7 @@ def test_the_command_line_times(fruit, bm25, capsys, monkeypatch):
         assert timings[0]["folder"] == bm25.timings[0].folder
 
 
+@pytest.mark.slow
 def test_each_device_is_timed_itself(fruit, timed_here):
     """Systems that differ only in a device have one run, and a timing for each device."""
     pytest.importorskip("torch")

@@ -78,14 +78,11 @@ def test_bits_are_signs():
 
 @pytest.mark.parametrize("k", [5, 40, DOCUMENTS + 1])
 def test_bits_are_found_by_hamming_distance(data, tmp_path, k):
-    """Lists and scores are those of a plain loop: as many equal bits as possible, of equal ones the lower position."""
+    """Lists and scores are those of a plain count: as many equal bits as possible, of equal ones the lower position."""
     documents, queries = data
     index, ready = built(Flat(), [Binary()], documents, tmp_path / "index")
     hits = index.search(ready.as_queries(queries), k)
-    signs = [
-        [sum((a > 0) == (b > 0) for a, b in zip(query, document, strict=True)) for document in documents] for query in queries
-    ]
-    docs, equal = best(np.array(signs), k)
+    docs, equal = best(((queries[:, None] > 0) == (documents > 0)).sum(axis=2), k)
 
     assert np.array_equal(hits.docs, docs)
     assert np.array_equal(hits.scores, 2 * equal - WIDTH)  # the product of signs

@@ -184,6 +184,8 @@ def _catalogued_models(expression: Expression) -> Iterator[tuple[str, CatalogMod
         if isinstance(value, Expression):
             yield from _catalogued_models(value)
     try:
+        if expression.head.name not in catalog.names():  # an error would look for similar names, which takes long
+            return
         call, entry = catalog.expand(expression.head), catalog.model(expression.head.name)
     except LexbenchError:
         return
