@@ -83,7 +83,7 @@ test-cluster: .venv/.dev  ## Ray with two workers, which `make install` does not
 
 test-arm: .venv/.dev  ## the compiled loops as on a 64-bit Arm processor, emulated: on Debian or Ubuntu, with qemu-user-static
 	$(BIN)/python tools/aarch64.py build/aarch64 -q -m 'not slow' -k 'not published_scores' $(addprefix tests/test_,$(addsuffix .py, \
-		analysis bm25 dense_engines impact multi_vectors reading selection trec vector_formats))
+		analysis bm25 dense_engines impact multi_vectors reading trec vector_formats))
 
 test-faults: .venv/.dev  ## kill, starve, damage and race lexbench and servers, and count the outcomes: TRIALS=1000 for a thousand kills
 	$(BIN)/python tests/robustness/fault_campaign.py --trials $(or $(TRIALS),40)

@@ -6,6 +6,7 @@ exist, and so do the files and the targets that it names.
 
 import re
 import shlex
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
@@ -148,6 +149,17 @@ def test_faults_are_found():
     )
     assert not any(map(fault, good))
     assert all(map(fault, bad))
+
+
+def test_targets_name_files_that_exist():
+    """What `make` would run for any target has no test or tool that is gone, e.g. because it was renamed."""
+    (targets,) = re.findall(r"^\.PHONY: (.+)$", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE)
+    others = [target for target in targets.split() if target != "demo"]  # which would measure this processor
+    printed = subprocess.run(["make", "-n", *others], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    named = set(re.findall(r"\b(?:tests|tools|benchmarks)/[\w/]+\.py\b", printed))
+
+    assert "tests/test_trec.py" in named
+    assert [name for name in sorted(named) if not (ROOT / name).is_file()] == []
 
 
 def test_most_commands_of_blocks_are_run():
