@@ -11,12 +11,15 @@ import pytest
 import torch
 import transformers
 from samples import texts_of
+from torch.nn.modules.module import register_module_forward_pre_hook
 from workbench import results
 
+from lexbench.devices import torch_threads
 from lexbench.encoders.dense import Dense
 from lexbench.encoders.late_interaction import LateInteraction
 from lexbench.errors import CommandError, LexbenchError
 from lexbench.report.run import tables
+from lexbench.rerankers.cross_encoder import CrossEncoder
 from lexbench.runner.systems import system
 from lexbench.types import Document
 
@@ -58,6 +61,26 @@ def test_pooling(tmp_path, architecture, pooling):
     alone = [states(folder, text, max_length=32)[1] for text in TEXTS]
 
     assert close(encoder.encode_query(TEXTS), [one[0] if pooling == "cls" else one.mean(axis=0) for one in alone])
+
+
+@pytest.mark.parametrize(
+    ("write", "call"),
+    [
+        (checkpoints.masked_lm, lambda folder: dense(folder, threads=1).encode_query(TEXTS)),
+        (checkpoints.colbert, lambda folder: LateInteraction(folder, threads=1, document_length=32).encode_document(TEXTS)),
+        (checkpoints.cross_encoder, lambda folder: CrossEncoder(str(folder), threads=1).score(["x"], [TITLED[0]])),
+    ],
+    ids=["dense", "late_interaction", "cross_encoder"],
+)
+def test_threads_are_those_of_one_model(tmp_path, write, call):
+    """`threads` holds while its model computes, and not for the process that calls it."""
+    folder, seen = write(tmp_path), set()
+    call(folder)  # loads it
+    with torch_threads(3), register_module_forward_pre_hook(lambda *_: seen.add(torch.get_num_threads())):
+        call(folder)
+
+        assert seen == {1}
+        assert torch.get_num_threads() == 3
 
 
 @pytest.mark.parametrize("model_type", ["camembert", "electra", "ernie", "mpnet", "xlm-roberta"])

@@ -8,6 +8,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from lexbench import devices
 from lexbench.models.architectures import classifier_files
 from lexbench.models.checkpoint import CheckpointFiles
 from lexbench.models.local_model import DTYPES, LocalModel
@@ -64,19 +65,18 @@ class CrossEncoder(LocalModel, Reranker):
         from lexbench.models.pair_scoring import CrossEncoderModel
         from lexbench.models.transformer_model import loaded
 
-        if self.threads:
-            torch.set_num_threads(self.threads)
         model = loaded(CrossEncoderModel, self.spec(self.model, self.revision))
         cutter = model.cutter(min(self.length, model.longest or self.length), "length")
         most_tokens = self.batch_tokens or _BATCH_TOKENS[model.device.type]
         apart = self.titles == "string"
         scores = None
-        while scores is None:
-            try:
-                scores = model.scores(cutter, queries, documents, most_tokens, separated_titles=apart).cpu().numpy()
-            except torch.OutOfMemoryError as error:
-                if self.batch_tokens or most_tokens <= self.length:
-                    raise model.out_of_memory(most_tokens) from error
-                most_tokens //= 2
+        with devices.torch_threads(self.threads):
+            while scores is None:
+                try:
+                    scores = model.scores(cutter, queries, documents, most_tokens, separated_titles=apart).cpu().numpy()
+                except torch.OutOfMemoryError as error:
+                    if self.batch_tokens or most_tokens <= self.length:
+                        raise model.out_of_memory(most_tokens) from error
+                    most_tokens //= 2
         model.finite(scores, "scores")
         return np.asarray(scores, np.float32)
