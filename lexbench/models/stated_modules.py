@@ -28,6 +28,7 @@ _OLD_POOLINGS = (  # switches of versions before 5.4, in the order in which thei
 HEAD_MODULES = ("Dense", "LayerNorm", "Normalize")
 _TEXT = {"feature-extraction": "last_hidden_state", **dict.fromkeys(("fill-mask", "sequence-classification"), "logits")}
 _FUNCTION_PREFIX = "torch.nn."
+_NO_LIMIT = 10**9  # tokens; transformers writes 10**30 for none
 _SHOWN = 60  # characters of a value in a message
 
 
@@ -136,10 +137,7 @@ def transformer(folder: Path, config: Mapping[str, Any], task: str = "feature-ex
     name = next((name for name in (TRANSFORMER, *OLD_TRANSFORMER) if (folder / name).is_file()), TRANSFORMER)
     keys = Keys(folder / name, optional=True)
     length = _count(keys, "max_seq_length")
-    if not length:  # since version 6 it is the tokenizer's limit (10**30: none) or that of the model
-        tokenizer = optional_json(folder / "tokenizer_config.json")
-        limits = tokenizer.get("model_max_length", tokenizer.get("max_len")), stated_longest(config)  # max_len is its old name
-        length = min((limit for limit in limits if type(limit) is int), default=0)
+    length = length or length_limit(folder, config)  # since version 6
     keys.only("transformer_task", task)
     for modality, way in keys.take("modality_config", {}).items():
         if modality != "text" or way.get("method", "forward") != "forward" or way.get("method_output_name") != _TEXT[task]:
@@ -155,6 +153,13 @@ def transformer(folder: Path, config: Mapping[str, Any], task: str = "feature-ex
     )
     keys.end("unpad_inputs")
     return found
+
+
+def length_limit(folder: Path, config: Mapping[str, Any]) -> int:
+    """Return the most tokens of a text by the tokenizer in *folder* or by the model's *config*; 0 if both state none."""
+    tokenizer = optional_json(folder / "tokenizer_config.json")
+    limits = tokenizer.get("model_max_length", tokenizer.get("max_len")), stated_longest(config)  # max_len is its old name
+    return min((limit for limit in limits if type(limit) is int and limit < _NO_LIMIT), default=0)
 
 
 class PoolingKeys(NamedTuple):
