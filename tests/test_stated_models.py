@@ -192,6 +192,36 @@ def test_what_was_taken_is_noted(place, tmp_path):
     ]
 
 
+HAND_WRITTEN = {  # config_sentence_transformers.json: what notes say, of the folder and of the object
+    "passage": (
+        {"prompts": {"query": "w1 search: ", "passage": "w2 w3 "}},
+        "its prompt 'passage' is put before no documents, as in sentence-transformers; to put it there, ",
+        ["type document_prompt='w2 w3 '", "set its prompts[\"document\"] = 'w2 w3 '"],
+    ),
+    "default": (
+        {"prompts": {"query": "w1 ", "other": "w9 "}, "default_prompt_name": "other"},
+        "its prompt 'other' is put before no documents, as in sentence-transformers; to put it there, ",
+        ["type document_prompt='w9 '", "set its prompts[\"document\"] = 'w9 '"],
+    ),
+    "none": ({"prompts": {"query": "w1 ", "STS": "w9 "}, "default_prompt_name": "query"}, "", []),
+}
+
+
+@pytest.mark.parametrize("case", HAND_WRITTEN)
+def test_prompts_of_other_names(place, tmp_path, case):
+    """Folders and objects put the same prompts before texts as the library's own methods, and note those without a use."""
+    about, said, typed = HAND_WRITTEN[case]
+    pooled(place).save(str(tmp_path / "saved"), create_model_card=False)
+    file = tmp_path / "saved" / "config_sentence_transformers.json"
+    file.write_text(json.dumps(json.loads(file.read_bytes()) | about))
+    model = library.SentenceTransformer(str(tmp_path / "saved"), device="cpu")
+    model.save = lambda *_, **__: None  # `check` reads the file as it is
+
+    given = [check(model, tmp_path), model]
+    notes = [[line for line in system(one).retriever.encoder.notes() if "is put before" in line] for one in given]
+    assert notes == ([[f"{said}{instead}"] for instead in typed] or [[], []])
+
+
 def test_lengths_of_queries_and_documents(place, tmp_path):
     """A Transformer may have two lengths; lower-casing is done before tokens."""
     first = Transformer(str(body(place)), query_length=10, document_length=20)

@@ -81,7 +81,6 @@ class Transformer(LocalModel, Prompted):
     lengths: ClassVar[tuple[str, ...]] = ("query_length", "document_length")
     query_lengths: ClassVar[tuple[str, ...]] = ("query_length",)  # settings with the number of tokens of a query
     several_devices: ClassVar[bool] = True
-    document_prompt = ""  # put before texts, and cut with them; some encoders have settings of these names
 
     def __post_init__(self) -> None:
         """Raise CommandError for impossible settings."""
@@ -122,6 +121,7 @@ class Transformer(LocalModel, Prompted):
             ]
             + prompt
             + ([f"the folder of its model states {shortened(', '.join(taken), _SHOWN)}"] if taken else [])
+            + self.unused_prompts(fetch(self.model, self.revision))
             + self.code_notes()
         )
 

@@ -18,7 +18,7 @@ from lexbench.arrays.vectors import metric_of, unit_length
 from lexbench.errors import CommandError, LexbenchError, MissingData, one_line, shortened
 from lexbench.models.checkpoint import ABOUT, MODULES, fetch, module_kinds, modules, optional_json
 from lexbench.models.local_model import training_data
-from lexbench.models.stated_modules import about
+from lexbench.models.stated_modules import about, unused_prompts
 from lexbench.models.stated_settings import instead
 from lexbench.plugins import Encoder
 from lexbench.registry import runtime
@@ -26,6 +26,7 @@ from lexbench.storage.reading import cached_file_digest
 from lexbench.types import Kind, TrainingData
 
 _TYPE = "SentenceTransformer"
+_RENAMED = f"write it as {{side}} into {ABOUT}"  # for `unused_prompts`
 _WEIGHTS = (".safetensors", ".bin")
 _SAID = 200  # characters of an error
 
@@ -84,9 +85,10 @@ class SentenceTransformer(Encoder):
         return {str(path): path.stat().st_size for path in sorted(self._folder.rglob("*")) if path.suffix in _WEIGHTS}
 
     def notes(self) -> list[str]:
-        """Return a note on what computes."""
-        listed = ", ".join(one.kind for one in modules(self._folder))
-        return [f"sentence-transformers computes its modules: {listed}"]
+        """Return a note on what computes, and notes on prompts that are put before no texts."""
+        listed, stated = ", ".join(one.kind for one in modules(self._folder)), optional_json(self._folder / ABOUT)
+        unused = unused_prompts(stated.get("prompts") or {}, stated.get("default_prompt_name"), _RENAMED)
+        return [f"sentence-transformers computes its modules: {listed}", *unused]
 
     def encode_document(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """Return the vectors (texts, dimensions) of documents."""

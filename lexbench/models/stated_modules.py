@@ -92,24 +92,36 @@ def about(folder: Path) -> About:
     default_name = keys.take("default_prompt_name", "")
     if default_name and default_name not in {*by_name, "query", "document"}:  # these two may be missing, and are then empty
         raise CommandError(f"{folder / ABOUT}: default_prompt_name is {default_name!r}, and there is no such prompt{_INSTEAD}")
-    default = by_name.get(default_name, "")
+    if not all(isinstance(prompt or "", str) for prompt in by_name.values()):
+        raise keys.refusal("prompts", by_name)
     stated = keys.take("similarity_fn_name")
-
-    def prompt(*names: str) -> str:
-        found = next((by_name[name] for name in names if name in by_name), default) or ""
-        if not isinstance(found, str):
-            raise keys.refusal("prompts", by_name)
-        return found
 
     found = About(
         similarity_of(stated, str(folder / ABOUT)) if stated else "",
         _count(keys, "truncate_dim"),
         _count(keys, "max_active_dims"),
-        prompt("query"),
-        prompt("document", "passage", "corpus"),
+        by_name.get("query") or "",
+        by_name.get("document") or "",
     )
     keys.end("__version__", "model_type", "activation_fn", *_PYLATE_KEYS)  # a reranker's activation keeps the order
     return found
+
+
+def unused_prompts(by_name: Mapping[str, str], default_name: str | None, instead: str) -> list[str]:
+    """Return notes on prompts that seem to be meant for all queries or documents, and that sentence-transformers leaves out.
+
+    Its `encode_query` and `encode_document` put the prompts "query" and "document" before texts, which are empty if a model
+    states none: there is no way to the default prompt, and none to "passage" and "corpus". *instead* is what to type, with
+    {side} for "query" or "document", and {prompt}.
+    """
+    texts = {"query": "queries", "document": "documents"}
+    meant = [("document", name) for name in ("passage", "corpus")] + [(side, default_name or "") for side in texts]
+    return [
+        f"its prompt {name!r} is put before no {texts[side]}, as in sentence-transformers; to put it there, "
+        + instead.format(side=side, prompt=shortened(repr(by_name[name]), _SHOWN))
+        for side, name in dict.fromkeys(meant)
+        if by_name.get(name) and not by_name.get(side) and name not in texts
+    ]
 
 
 def _count(keys: Keys, name: str) -> int:
