@@ -575,6 +575,14 @@ def test_other_settings_are_refused_by_name(place, tmp_path, case):
     assert "\n" not in str(raised.value)
 
 
+def test_other_tensors_are_refused_by_name(place, tmp_path):
+    """A module's file has the tensors of its layer; another one could change its vectors, and the library refuses it too."""
+    pooled(place, dense(24)).save(str(tmp_path), create_model_card=False)
+    checkpoints.rewrite(tmp_path / "2_Dense", lambda state: state | {"scale": torch.ones(24)})
+    with pytest.raises(LexbenchError, match="lexbench does not know what 2_Dense/scale does"):
+        system(f'dense(model="{tmp_path}")').retriever.encoder.encode_query(["x"])
+
+
 def test_other_modules_are_refused_by_name(place, tmp_path):
     """Token pooling, sparse distances, and Routers of models that are not dense are refused by name."""
     cases = (
