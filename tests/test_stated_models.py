@@ -16,7 +16,7 @@ import torch
 import transformers
 
 from lexbench.encoders.static_embedding import StaticEmbedding
-from lexbench.errors import CommandError, LexbenchError
+from lexbench.errors import CommandError, InvalidFile, LexbenchError
 from lexbench.models.stated_settings import expression_of_folder
 from lexbench.runner.systems import system
 from lexbench.testing.retrievers import Bench
@@ -313,6 +313,11 @@ def test_other_models_are_computed_by_the_library(place, tmp_path):
     with pytest.raises(CommandError) as raised:
         system(f'dense(model="{tmp_path / "saved"}")')
     assert str(raised.value).endswith(f"lexbench does not compute model_type 'albert'; type {typed}")
+    encoder = system(typed).retriever.encoder
+    assert encoder.encode_query(["x"]).shape == (1, 32)
+    checkpoints.rewrite(tmp_path / "saved", lambda state: {key: value for key, value in state.items() if ".query." not in key})
+    with pytest.raises(InvalidFile, match=r"2 weights are missing \(encoder\..*attention\.query\.bias, .*would be random"):
+        encoder.encode_query(["x"])
 
     first = other_body(tmp_path / "electra", "electra", transformers.AutoModelForMaskedLM)
     library.SparseEncoder(modules=[first, SpladePooling()], device="cpu").save(str(tmp_path / "e"), create_model_card=False)

@@ -4,7 +4,8 @@ Its folder states everything: modules, prompts, lengths, similarity, cut vectors
 no code in the folder.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
@@ -15,8 +16,8 @@ from numpy.typing import NDArray
 
 from lexbench import devices
 from lexbench.arrays.vectors import metric_of, unit_length
-from lexbench.errors import CommandError, LexbenchError, MissingData, one_line, shortened
-from lexbench.models.checkpoint import ABOUT, MODULES, fetch, module_kinds, modules, optional_json
+from lexbench.errors import CommandError, InvalidFile, LexbenchError, MissingData, listed, one_line, shortened
+from lexbench.models.checkpoint import ABOUT, MODULES, downloaded, fetch, module_kinds, modules, optional_json
 from lexbench.models.local_model import training_data
 from lexbench.models.stated_modules import about, unused_prompts
 from lexbench.models.stated_settings import instead
@@ -28,6 +29,7 @@ from lexbench.types import Kind, TrainingData
 _TYPE = "SentenceTransformer"
 _RENAMED = f"write it as {{side}} into {ABOUT}"  # for `unused_prompts`
 _WEIGHTS = (".safetensors", ".bin")
+_LISTED = 5  # weights in one message
 _SAID = 200  # characters of an error
 
 
@@ -67,10 +69,10 @@ class SentenceTransformer(Encoder):
         return metric_of(self._similarity)
 
     def identity(self) -> dict[str, Any]:
-        """Return the digest of each file but cards."""
+        """Return the digest of each file but cards. Raises InvalidFile if Git LFS has not downloaded one."""
         top = self._folder
         files = sorted(path for path in top.rglob("*") if path.is_file() and path.suffix != ".md" and path.name[0] != ".")
-        return {"files": {path.relative_to(top).as_posix(): cached_file_digest(path) for path in files}}
+        return {"files": {path.relative_to(top).as_posix(): cached_file_digest(downloaded(path)) for path in files}}
 
     def models(self) -> list[str]:
         """Return its folder or name."""
@@ -119,15 +121,49 @@ class SentenceTransformer(Encoder):
 
 @lru_cache(maxsize=2)
 def _loaded(folder: Path, device: str, _content: tuple[str, ...]) -> Any:
-    """Return the object; it is loaded again if its files have changed. Raises LexbenchError if it does not load."""
+    """Return the object; it is loaded again if its files have changed.
+
+    Raises LexbenchError if it does not load, or if its files lack a weight.
+    """
     import sentence_transformers
 
-    try:
-        return sentence_transformers.SentenceTransformer(
-            str(folder), device=None if device == "auto" else device, local_files_only=True
+    with _missing_weights() as missing:
+        try:
+            loaded = sentence_transformers.SentenceTransformer(
+                str(folder), device=None if device == "auto" else device, local_files_only=True
+            )
+        except Exception as error:
+            raise _refusal(str(folder), "load", error) from error
+    if needed := [name for name in missing if "pooler" not in name]:
+        raise InvalidFile(
+            f"{folder}: {len(needed)} weights are missing ({listed(needed, _LISTED)}) and would be random; take the model from "
+            "its source again"
         )
-    except Exception as error:
-        raise _refusal(str(folder), "load", error) from error
+    return loaded
+
+
+@contextmanager
+def _missing_weights() -> Iterator[list[str]]:
+    """Context whose value has the names of weights that the files of the models loaded in it lack.
+
+    transformers draws them at random and writes a warning. It returns their names to callers that ask for them, and
+    sentence-transformers does not ask.
+    """
+    from transformers import PreTrainedModel
+
+    missing: list[str] = []
+    original = vars(PreTrainedModel)["from_pretrained"]
+
+    def recording(model_class: Any, *given: Any, **settings: Any) -> Any:
+        model, loading = original.__func__(model_class, *given, **settings | {"output_loading_info": True})
+        missing.extend(sorted(loading["missing_keys"]))
+        return model
+
+    PreTrainedModel.from_pretrained = classmethod(recording)
+    try:
+        yield missing
+    finally:
+        PreTrainedModel.from_pretrained = original
 
 
 def _refusal(model: str, what: str, error: Exception) -> LexbenchError:
