@@ -229,14 +229,14 @@ def test_pairs_are_as_long_as_the_folder_states(tmp_path, case):
     assert scores == pytest.approx(found, abs=1e-4)
 
 
-def test_cut_pairs_are_noted(models):
+def test_cut_pairs_are_noted(models, tmp_path):
     """A result says how many pairs per query the reranker has cut."""
     data = {
         "corpus": {"d1": "sparse " * 90, "d2": "sparse", "d3": "dense weight " * 50},
         "queries": {"q1": "sparse", "q2": "dense sparse"},
         "qrels": {"q1": {"d1": 1}, "q2": {"d2": 1}},
     }
-    (result,) = lexbench.run(data, [written(models[0], k=3)], measures=["nDCG@10"])
+    (result,) = lexbench.run(data, [written(models[0], k=3)], measures=["nDCG@10"], store=tmp_path)
 
     assert [note.text for note in result.notes if "cut" in note.text] == [
         "its reranker cut 1.50 pairs per query to its maximum length"
