@@ -1,13 +1,15 @@
 """The devices that torch computes on: their names as users type them, which of them are here, and their memory.
 
 Encoders, rerankers and dense engines name devices alike. Timing asks which GPUs have worked, and waits for them. torch is
-imported only for a device that was asked for by name, or if the driver of a GPU is installed.
+imported only for a device that was asked for by name, if the driver of a GPU is installed, or to change its threads.
 """
 
 import ctypes
 import os
 import re
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
@@ -70,6 +72,22 @@ def torch_device(name: str) -> "torch.device":
     if name.startswith("cuda") and int(name.partition(":")[2] or 0) >= devices:
         raise CannotStart(f"device={name}: torch {torch.__version__} finds {devices} CUDA devices here; type device=auto")
     return torch.device(name)
+
+
+@contextmanager
+def torch_threads(count: int) -> Iterator[None]:
+    """Let torch use *count* threads of the processor in the block, and as many as before behind it; 0 changes nothing."""
+    if not count:
+        yield
+        return
+    import torch
+
+    before = torch.get_num_threads()
+    torch.set_num_threads(count)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
 
 
 # ---- memory, and waiting ---------------------------------------------------------------------------------------------------

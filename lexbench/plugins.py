@@ -48,6 +48,7 @@ from lexbench.types import CollectionStatistics, Corpus, Document, Hits, Judgeme
 
 API_VERSION = 2
 CHOSEN_WEIGHTS = ("tuned", "oracle")  # weights of an ensemble that the harness chooses
+CUT_PAIRS = "cut_pairs"  # the name of a count of `Searcher.work`
 _BATCH = 256  # texts per call of an encoder that does not cut batches itself
 _LARGEST = 2**31 - 1  # grade or cutoff of a measure
 
@@ -205,12 +206,23 @@ class Encoder(Model):
 # ---- rerankers, transforms, engines ----------------------------------------------------------------------------------------
 
 
+class ScoredPairs(NamedTuple):
+    """What a reranker makes of pairs of a query and a document."""
+
+    scores: NDArray[np.float32]  # (n,)
+    cut: NDArray[np.bool_]  # (n,) which pairs were too long, so that the reranker has not read all of them
+
+
 class Reranker(Model):
     """Scores a document by reading it together with the query."""
 
     def score(self, queries: Sequence[str], documents: Sequence[Document]) -> NDArray[np.float32]:
         """Return the relevance of documents[i] to queries[i] (n,), finite; higher is better."""
         raise NotImplementedError
+
+    def scored_pairs(self, queries: Sequence[str], documents: Sequence[Document]) -> ScoredPairs:
+        """Return the scores of `score`, and which pairs it cut. Default: none. Results have the number of cut pairs."""
+        return ScoredPairs(self.score(queries, documents), np.zeros(len(documents), bool))
 
 
 class Transform(Plugin):

@@ -311,6 +311,22 @@ def index(content):
     return lambda folder: write_files(folder, moved)
 
 
+def other_weights(name):
+    """Return a change that moves the weights into a file of this name."""
+
+    def change(folder):
+        (folder / name).parent.mkdir(exist_ok=True)
+        (folder / "model.safetensors").rename(folder / name)
+
+    return change
+
+
+def dangling(folder):
+    """Put a link there whose file is gone, e.g. from the cache of a hub."""
+    (folder / "model.safetensors").unlink()
+    (folder / "model.safetensors").symlink_to("../blobs/gone")
+
+
 def no_unknown(folder):
     """Leave out the token for unknown words."""
     tokenizer = '{"tokenizer_class": "BertTokenizer"}'
@@ -339,6 +355,7 @@ def pipeline(*kinds):
     return [{"type": kind, "path": ""} for kind in kinds]
 
 
+POINTER = "version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 1\n"
 BIAS = "cls.predictions.bias"
 MORE = "\n".join([*checkpoints.VOCABULARY, "more"])
 DEEP = '{"model_type": ' + "[" * 100_000 + "]" * 100_000 + "}"
@@ -351,6 +368,13 @@ BROKEN = {  # by error and fault: the change that makes a folder wrong, and the 
         "no config": (put("config.json", None), "no config.json"),
         "no tokenizer": (put("vocab.txt", None), "no tokenizer"),
         "no weights": (put("model.safetensors", None), "no weights"),
+        "weights of ONNX": (other_weights("onnx/model.onnx"), r'but onnx/model.onnx; .*or give an object, .*backend="onnx"'),
+        "a variant": (other_weights("model.fp16.safetensors"), "but model.fp16.safetensors; one file must be called"),
+        "pickled shards": (
+            other_weights("pytorch_model-00001-of-2.bin"),
+            "but .*bin; copy model.safetensors .*save_pretrained",
+        ),
+        "a link to nothing": (dangling, "model.safetensors: a link to a file that is gone"),
     },
     CommandError: {
         "other model_type": (config(model_type="t5"), "'t5' is not supported; there is: bert, distilbert, modernbert, new"),
@@ -365,6 +389,10 @@ BROKEN = {  # by error and fault: the change that makes a folder wrong, and the 
         ),
         "another activation": (sparse_encoder(POOLING, activation_function="gelu"), "activation is 'gelu'"),
         "lower case": (sparse_encoder(BODY, do_lower_case=True), "lower-cases texts"),
+        "quantised": (
+            config(quantization_config={"quant_method": "fp8"}),
+            r"its weights are quantised \(quantization_config fp8\); take",
+        ),
     },
     InvalidFile: {
         "config is no JSON": (put("config.json", "{"), "config.json: not valid JSON"),
@@ -377,7 +405,7 @@ BROKEN = {  # by error and fault: the change that makes a folder wrong, and the 
         "index leads elsewhere": (ELSEWHERE, "`weight_map` is no table of files beside it"),
         "more tokens than columns": (put("vocab.txt", MORE), "numbers its tokens up to 200 and the model has 200"),
         "two keys for one": (tensors(lambda state: {f"module.{BIAS}": state[BIAS].clone()}), f"{BIAS} and .*{BIAS}"),
-        "quantised": (tensors(lambda _state: {BIAS: torch.ones(200, dtype=torch.int8)}), f"{BIAS} has the type torch.int8"),
+        "whole numbers": (tensors(lambda _state: {BIAS: torch.ones(200, dtype=torch.int8)}), f"{BIAS} has the type torch.int8"),
         "nested tensors": (pickled({"state_dict": {"a": torch.ones(1)}}), "model.bin: expected a table of tensors by name"),
         "cut pickle": (pickled({"a": torch.ones(999)}, 0.5), "pytorch_model.bin: torch cannot read it"),
         "empty pickle": (pickled({}, 0), "pytorch_model.bin: torch cannot read it"),
@@ -390,6 +418,8 @@ BROKEN = {  # by error and fault: the change that makes a folder wrong, and the 
         "a table that is none": (config(lexbench="text"), "`lexbench` in config.json is no table"),
         "no special tokens": (no_special_tokens, "the tokenizer has no first and no padding token"),
         "no list of modules": (modules({"type": 1}), "no list of modules"),
+        "a pointer": (put("model.safetensors", POINTER), "Git LFS has not downloaded this file; type: git -C"),
+        "a pointer for words": (put("vocab.txt", POINTER), "vocab.txt: Git LFS has not downloaded this file"),
         "a module outside the folder": (modules(OUTSIDE), "outside the folder"),
     },
 }

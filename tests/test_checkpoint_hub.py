@@ -52,6 +52,9 @@ def test_a_folder_needs_no_hub(tmp_path):
         fetch(str(tmp_path), "main")
     with pytest.raises(CommandError, match="is a file; give the folder that it is in"):
         fetch(str(tmp_path / "file"))
+    (tmp_path / "model.zip").touch()
+    with pytest.raises(CommandError, match="is a file; unpack it, and give the folder that it is in"):
+        fetch(str(tmp_path / "model.zip"))
 
 
 class Hub(HubFolders):
@@ -62,6 +65,7 @@ class Hub(HubFolders):
         self.python = python
         self.refused = {"org/gated": (403, b"", {"X-Error-Code": "GatedRepo"}), "org/shut": (403, b"", {})}
         forms = {"safe": (True, "fine_tuned"), "old": (False, "fine_tuned"), "st": (True, "sparse_encoder")}
+        forms["pieces"] = forms["safe"]
         for name, (safetensors, form) in forms.items():
             folder = checkpoints.masked_lm(path / name, form=form, safetensors=safetensors)
             for other in ("training_args.bin", "flax_model.msgpack", "README.md", "run.py", "checkpoint-1/model.safetensors"):
@@ -69,6 +73,8 @@ class Hub(HubFolders):
                 (folder / other).write_bytes(b"x")
             self.folders[f"org/{name}"] = folder
         (self.folders["org/safe"] / "pytorch_model.bin").write_bytes(b"x")
+        (self.folders["org/safe"] / "tokenizer.model").write_bytes(b"x")
+        (self.folders["org/pieces"] / "vocab.txt").rename(self.folders["org/pieces"] / "tokenizer.model")
         self.folders["org/dense"] = dense(path / "dense")
         for name, base in (("lora", "org/safe"), ("gated-lora", "org/gated"), ("pickled-lora", "org/safe")):
             self.folders[f"org/{name}"] = adapter(path / name, base, pickled=name == "pickled-lora")
@@ -120,7 +126,7 @@ def hub(fast, tmp_path_factory):
 def test_only_needed_files_are_downloaded(hub):
     """Settings, tokenizer and one form of weights are downloaded once, safetensors rather than pickles."""
     hub.served.clear()
-    names = ["org/safe", "org/old", "org/st"]
+    names = ["org/safe", "org/old", "org/st", "org/pieces"]
     answers = hub.ask(*((name, None) for name in names))
 
     assert [parts for _, parts in answers] == [digests(masked_lm_files(hub.folders[name])) for name in names]
@@ -128,6 +134,7 @@ def test_only_needed_files_are_downloaded(hub):
     modules = ["modules.json", "sentence_bert_config.json", "config_sentence_transformers.json", "1_SpladePooling/config.json"]
     each = ["config.json", "vocab.txt", "tokenizer_config.json"]
     expected = [*each, "model.safetensors", *each, "pytorch_model.bin", *each, *modules, "model.safetensors"]
+    expected += ["config.json", "tokenizer.model", "tokenizer_config.json", "model.safetensors"]
     assert sorted(hub.served) == sorted(expected)
     hub.served.clear()
     assert hub.ask(*((name, None) for name in names)) == answers

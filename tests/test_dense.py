@@ -2,6 +2,8 @@
 
 import json
 import shutil
+import sys
+from io import BytesIO
 from pathlib import Path
 
 import checkpoints
@@ -11,12 +13,16 @@ import pytest
 import torch
 import transformers
 from samples import texts_of
+from torch.nn.modules.module import register_module_forward_pre_hook
 from workbench import results
 
+from lexbench.devices import torch_threads
 from lexbench.encoders.dense import Dense
 from lexbench.encoders.late_interaction import LateInteraction
-from lexbench.errors import CommandError, LexbenchError
+from lexbench.errors import CannotStart, CommandError, LexbenchError, MissingData
+from lexbench.models.loading import load_tokenizer
 from lexbench.report.run import tables
+from lexbench.rerankers.cross_encoder import CrossEncoder
 from lexbench.runner.systems import system
 from lexbench.types import Document
 
@@ -60,6 +66,26 @@ def test_pooling(tmp_path, architecture, pooling):
     assert close(encoder.encode_query(TEXTS), [one[0] if pooling == "cls" else one.mean(axis=0) for one in alone])
 
 
+@pytest.mark.parametrize(
+    ("write", "call"),
+    [
+        (checkpoints.masked_lm, lambda folder: dense(folder, threads=1).encode_query(TEXTS)),
+        (checkpoints.colbert, lambda folder: LateInteraction(folder, threads=1, document_length=32).encode_document(TEXTS)),
+        (checkpoints.cross_encoder, lambda folder: CrossEncoder(str(folder), threads=1).score(["x"], [TITLED[0]])),
+    ],
+    ids=["dense", "late_interaction", "cross_encoder"],
+)
+def test_threads_are_those_of_one_model(tmp_path, write, call):
+    """`threads` holds while its model computes, and not for the process that calls it."""
+    folder, seen = write(tmp_path), set()
+    call(folder)  # loads it
+    with torch_threads(3), register_module_forward_pre_hook(lambda *_: seen.add(torch.get_num_threads())):
+        call(folder)
+
+        assert seen == {1}
+        assert torch.get_num_threads() == 3
+
+
 @pytest.mark.parametrize("model_type", ["camembert", "electra", "ernie", "mpnet", "xlm-roberta"])
 def test_bodies_of_transformers(tmp_path, model_type):
     """Models that lexbench does not compute itself, e.g. all-mpnet-base-v2, whose attention has one form only."""
@@ -71,6 +97,27 @@ def test_bodies_of_transformers(tmp_path, model_type):
     expected = [states(tmp_path, text, max_length=32)[1].mean(axis=0) for text in TEXTS]
 
     assert close(dense(tmp_path, document_length=32).encode_query(TEXTS), expected)
+
+
+def test_a_tokenizer_of_sentencepiece_alone(tmp_path, monkeypatch):
+    """Old folders have a model of sentencepiece; XLM-RoBERTa's ids are one above those, between <s> (0) and </s> (2)."""
+    sentencepiece = pytest.importorskip("sentencepiece", reason="it is no dependency")
+    file = BytesIO()
+    settings = {"sentence_iterator": iter(TEXTS * 5), "model_writer": file, "vocab_size": 30, "minloglevel": 2}
+    sentencepiece.SentencePieceTrainer.train(**settings)
+    sizes = {"vocab_size": 64, "max_position_embeddings": 64, **checkpoints.SIZES}
+    transformers.XLMRobertaModel(transformers.XLMRobertaConfig(**sizes)).save_pretrained(tmp_path)
+    (tmp_path / "tokenizer_config.json").write_text('{"tokenizer_class": "XLMRobertaTokenizer"}')
+    with pytest.raises(MissingData, match=r"no tokenizer \(.*sentencepiece\.bpe\.model"):
+        dense(tmp_path).identity()
+    (tmp_path / "sentencepiece.bpe.model").write_bytes(file.getvalue())
+    pieces = sentencepiece.SentencePieceProcessor(model_proto=file.getvalue())
+    found = dense(tmp_path, document_length=60).tokenise_documents([Document("", "the term weight")])
+
+    assert found.ids.tolist() == [0, *(piece + 1 for piece in pieces.encode("the term weight")), 2]
+    monkeypatch.setitem(sys.modules, "google.protobuf", None)
+    with pytest.raises(CannotStart, match=r"its tokenizer is sentencepiece\.bpe\.model; .* pip install sentencepiece protobuf"):
+        load_tokenizer(tmp_path)
 
 
 def test_settings_of_foreign_code_are_refused_or_noted(tmp_path):

@@ -442,17 +442,13 @@ def test_a_damaged_record_of_the_data_is_one_line(tmp_path):
 
 
 def test_a_recipe_states_the_threads_of_all_work():
-    """Every part of a training takes them when its processes are connected; 0 leaves torch's own."""
+    """Every part of a training takes them while its processes are connected; 0 leaves torch's own."""
     before = torch.get_num_threads()
-    try:
-        with processes.joined(Hardware(device="cpu", threads=before + 1)):
-            pass
+    with processes.joined(Hardware(device="cpu", threads=before + 1)):
         assert torch.get_num_threads() == before + 1
-        with processes.joined(Hardware(device="cpu")):
-            pass
-        assert torch.get_num_threads() == before + 1
-    finally:
-        torch.set_num_threads(before)
+    assert torch.get_num_threads() == before
+    with processes.joined(Hardware(device="cpu")):
+        assert torch.get_num_threads() == before
 
 
 def test_the_cost_of_each_part(place, monkeypatch):

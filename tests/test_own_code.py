@@ -21,6 +21,7 @@ from lexbench.artifacts.turns import RemoteReranker
 from lexbench.engines.kernels.checks import as_hits, as_scores
 from lexbench.errors import CannotStart, LexbenchError
 from lexbench.outside.foreign import ForeignSearcher
+from lexbench.plugins import ScoredPairs
 from lexbench.retrievers._fusion import search_without
 from lexbench.runner.adapters import adapted
 from lexbench.runner.systems import system
@@ -802,9 +803,9 @@ def test_what_a_reranker_returns_is_a_score_per_pair_or_refused(found, said):
 
 def test_a_reranker_on_workers_is_named_like_one_in_this_process():
     """What a worker returns comes unchanged, and the line names the user's class."""
-    turns = SimpleNamespace(score=lambda *_: None)
+    turns = SimpleNamespace(scored_pairs=lambda *_: ScoredPairs(None, np.zeros(1, bool)))
     with pytest.raises(LexbenchError, match=r"SimpleNamespace\.score returned NoneType; return a finite number"):
-        RemoteReranker(SimpleNamespace(), 0, turns).score(["q"], ["d"])
+        RemoteReranker(SimpleNamespace(), 0, turns).scored_pairs(["q"], ["d"])
 
 
 @pytest.mark.parametrize("form", [list, tuple, np.float64, FORMS["tensor"], FORMS["bfloat16"]])

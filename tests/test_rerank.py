@@ -19,6 +19,7 @@ import transformers
 from model_server import ModelServer
 from workbench import BM25, RAY, opened, searched
 
+import lexbench
 from lexbench.errors import CommandError, InvalidFile, LexbenchError, MissingData
 from lexbench.executors import executor
 from lexbench.executors._workers import Holder, Reply, Rerankers, workers_with
@@ -95,7 +96,7 @@ class Spy:
 
     def __init__(self, monkeypatch, most=10**9):
         self.calls, self.most = [], most
-        score = CrossEncoder.score
+        score = CrossEncoder.scored_pairs
 
         def counted(given, queries, documents):
             if len(self.calls) == self.most:
@@ -103,7 +104,7 @@ class Spy:
             self.calls.append([(query, document.doc_id) for query, document in zip(queries, documents, strict=True)])
             return score(given, queries, documents)
 
-        monkeypatch.setattr(CrossEncoder, "score", counted)
+        monkeypatch.setattr(CrossEncoder, "scored_pairs", counted)
 
 
 @pytest.mark.parametrize("number", [0, 1])
@@ -193,19 +194,59 @@ def test_names_of_labels_say_which_logit_means_relevant(tmp_path, first, sign):
     assert found == pytest.approx([sign * reference(model, "term", "weight")], abs=1e-4)
 
 
-def test_a_folder_of_sentence_transformers_states_its_length(tmp_path):
-    """`max_seq_length` beside modules.json is obeyed, changes the key, and other modules are refused."""
-    model = checkpoints.cross_encoder(tmp_path)
-    listed = [{"idx": 0, "name": "0", "path": "", "type": "sentence_transformers.base.modules.transformer.Transformer"}]
-    (tmp_path / "modules.json").write_text(json.dumps(listed))
-    whole = CrossEncoder(str(model)).identity()
-    states = {"transformer_task": "sequence-classification", "module_output_name": "scores", "max_seq_length": 12}
-    (tmp_path / "sentence_bert_config.json").write_text(json.dumps(states))
-    found = CrossEncoder(str(model)).score(["term"], [Document("d", "weight " * 30)])
+MODULES = [{"idx": 0, "name": "0", "path": "", "type": "sentence_transformers.base.modules.transformer.Transformer"}]
+STATES = {"transformer_task": "sequence-classification", "module_output_name": "scores"}
+SAVED = {
+    "modules.json": MODULES,
+    "sentence_bert_config.json": STATES,
+    "config_sentence_transformers.json": {"model_type": "CrossEncoder"},
+}
+LENGTHS = {
+    "positions": ({}, 700),
+    "the tokenizer": ({"tokenizer_config.json": {"model_max_length": 600}}, 600),
+    "a module": (SAVED | {"sentence_bert_config.json": STATES | {"max_seq_length": 12}}, 12),
+    "a module's tokenizer": (SAVED | {"tokenizer_config.json": {"model_max_length": 20}}, 20),
+}
 
-    assert found == pytest.approx([reference(model, "term", "weight " * 30, 12)], abs=1e-4)
-    assert CrossEncoder(str(model)).identity() != whole
-    (tmp_path / "modules.json").write_text(json.dumps([*listed, listed[0] | {"path": "1_Dense", "type": "theirs.Dense"}]))
+
+@pytest.mark.parametrize("case", LENGTHS)
+def test_pairs_are_as_long_as_the_folder_states(tmp_path, case):
+    """Without `length` a pair is cut where sentence-transformers cuts it, above 512 tokens too, and cut pairs are counted."""
+    library = pytest.importorskip("sentence_transformers", reason="sentence-transformers is in the extra test")
+    files, length = LENGTHS[case]
+    model = checkpoints.cross_encoder(tmp_path, max_position_embeddings=700, num_hidden_layers=1)
+    for name, content in files.items():
+        old = json.loads((model / name).read_bytes()) if (model / name).exists() else {}
+        (model / name).write_text(json.dumps(content if isinstance(content, list) else old | content))
+    texts = ["neural weight", "weight " * (length - 5), "weight " * (length - 4), "term weight " * 400]
+    reranker = system(written(model)).retriever.reranker
+    scores, cut = reranker.scored_pairs(["term"] * 4, [Document("d", text) for text in texts])
+
+    assert reranker.length == length
+    assert cut.tolist() == [False, False, False, True]
+    identity = torch.nn.Identity()
+    found = library.CrossEncoder(str(model), device="cpu").predict([("term", text) for text in texts], activation_fn=identity)
+    assert scores == pytest.approx(found, abs=1e-4)
+
+
+def test_cut_pairs_are_noted(models, tmp_path):
+    """A result says how many pairs per query the reranker has cut."""
+    data = {
+        "corpus": {"d1": "sparse " * 90, "d2": "sparse", "d3": "dense weight " * 50},
+        "queries": {"q1": "sparse", "q2": "dense sparse"},
+        "qrels": {"q1": {"d1": 1}, "q2": {"d2": 1}},
+    }
+    (result,) = lexbench.run(data, [written(models[0], k=3)], measures=["nDCG@10"], store=tmp_path)
+
+    assert [note.text for note in result.notes if "cut" in note.text] == [
+        "its reranker cut 1.50 pairs per query to its maximum length"
+    ]
+
+
+def test_other_modules_are_no_reranker(tmp_path):
+    """A reranker is a Transformer alone."""
+    model = checkpoints.cross_encoder(tmp_path)
+    (tmp_path / "modules.json").write_text(json.dumps([*MODULES, MODULES[0] | {"path": "1_Dense", "type": "theirs.Dense"}]))
     with pytest.raises(CommandError, match=r"a model of Transformer and theirs\.Dense; a reranker of lexbench is"):
         CrossEncoder(str(model)).identity()
 

@@ -16,7 +16,7 @@ import torch
 import transformers
 
 from lexbench.encoders.static_embedding import StaticEmbedding
-from lexbench.errors import CommandError, LexbenchError
+from lexbench.errors import CommandError, InvalidFile, LexbenchError
 from lexbench.models.stated_settings import expression_of_folder
 from lexbench.runner.systems import system
 from lexbench.testing.retrievers import Bench
@@ -192,6 +192,36 @@ def test_what_was_taken_is_noted(place, tmp_path):
     ]
 
 
+HAND_WRITTEN = {  # config_sentence_transformers.json: what notes say, of the folder and of the object
+    "passage": (
+        {"prompts": {"query": "w1 search: ", "passage": "w2 w3 "}},
+        "its prompt 'passage' is put before no documents, as in sentence-transformers; to put it there, ",
+        ["type document_prompt='w2 w3 '", "set its prompts[\"document\"] = 'w2 w3 '"],
+    ),
+    "default": (
+        {"prompts": {"query": "w1 ", "other": "w9 "}, "default_prompt_name": "other"},
+        "its prompt 'other' is put before no documents, as in sentence-transformers; to put it there, ",
+        ["type document_prompt='w9 '", "set its prompts[\"document\"] = 'w9 '"],
+    ),
+    "none": ({"prompts": {"query": "w1 ", "STS": "w9 "}, "default_prompt_name": "query"}, "", []),
+}
+
+
+@pytest.mark.parametrize("case", HAND_WRITTEN)
+def test_prompts_of_other_names(place, tmp_path, case):
+    """Folders and objects put the same prompts before texts as the library's own methods, and note those without a use."""
+    about, said, typed = HAND_WRITTEN[case]
+    pooled(place).save(str(tmp_path / "saved"), create_model_card=False)
+    file = tmp_path / "saved" / "config_sentence_transformers.json"
+    file.write_text(json.dumps(json.loads(file.read_bytes()) | about))
+    model = library.SentenceTransformer(str(tmp_path / "saved"), device="cpu")
+    model.save = lambda *_, **__: None  # `check` reads the file as it is
+
+    given = [check(model, tmp_path), model]
+    notes = [[line for line in system(one).retriever.encoder.notes() if "is put before" in line] for one in given]
+    assert notes == ([[f"{said}{instead}"] for instead in typed] or [[], []])
+
+
 def test_lengths_of_queries_and_documents(place, tmp_path):
     """A Transformer may have two lengths; lower-casing is done before tokens."""
     first = Transformer(str(body(place)), query_length=10, document_length=20)
@@ -283,6 +313,11 @@ def test_other_models_are_computed_by_the_library(place, tmp_path):
     with pytest.raises(CommandError) as raised:
         system(f'dense(model="{tmp_path / "saved"}")')
     assert str(raised.value).endswith(f"lexbench does not compute model_type 'albert'; type {typed}")
+    encoder = system(typed).retriever.encoder
+    assert encoder.encode_query(["x"]).shape == (1, 32)
+    checkpoints.rewrite(tmp_path / "saved", lambda state: {key: value for key, value in state.items() if ".query." not in key})
+    with pytest.raises(InvalidFile, match=r"2 weights are missing \(encoder\..*attention\.query\.bias, .*would be random"):
+        encoder.encode_query(["x"])
 
     first = other_body(tmp_path / "electra", "electra", transformers.AutoModelForMaskedLM)
     library.SparseEncoder(modules=[first, SpladePooling()], device="cpu").save(str(tmp_path / "e"), create_model_card=False)
@@ -543,6 +578,14 @@ def test_other_settings_are_refused_by_name(place, tmp_path, case):
     with pytest.raises(LexbenchError, match=message) as raised:
         system(f'dense(model="{saved}")').retriever.encoder.encode_query(["x"])
     assert "\n" not in str(raised.value)
+
+
+def test_other_tensors_are_refused_by_name(place, tmp_path):
+    """A module's file has the tensors of its layer; another one could change its vectors, and the library refuses it too."""
+    pooled(place, dense(24)).save(str(tmp_path), create_model_card=False)
+    checkpoints.rewrite(tmp_path / "2_Dense", lambda state: state | {"scale": torch.ones(24)})
+    with pytest.raises(LexbenchError, match="lexbench does not know what 2_Dense/scale does"):
+        system(f'dense(model="{tmp_path}")').retriever.encoder.encode_query(["x"])
 
 
 def test_other_modules_are_refused_by_name(place, tmp_path):

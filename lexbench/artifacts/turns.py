@@ -12,11 +12,8 @@ from queue import SimpleQueue
 from threading import Lock
 from typing import Any, TypeVar
 
-import numpy as np
-from numpy.typing import NDArray
-
 from lexbench.engines.kernels.checks import as_scores
-from lexbench.plugins import Engine, Executor, Reranker, Retriever, Worker
+from lexbench.plugins import Engine, Executor, Reranker, Retriever, ScoredPairs, Worker
 from lexbench.registry import replace_plugins
 from lexbench.storage.stopwatch import Stopwatch
 from lexbench.types import Document
@@ -54,13 +51,13 @@ class Turns:
         for worker in workers:
             self._free.put(worker)
 
-    def score(self, number: int, queries: Sequence[str], documents: Sequence[Document]) -> Any:
+    def scored_pairs(self, number: int, queries: Sequence[str], documents: Sequence[Document]) -> Any:
         """Return what reranker *number* of a free worker returns for pairs; another block can be searched meanwhile."""
         self._lock.release()
         try:
             worker = self._free.get()
             try:
-                return worker.call("score", number, queries, documents)
+                return worker.call("scored_pairs", number, queries, documents)
             finally:
                 self._free.put(worker)
         finally:
@@ -103,10 +100,10 @@ class RemoteReranker(Reranker):
     number: int
     turns: Turns = field(compare=False)
 
-    def score(self, queries: Sequence[str], documents: Sequence[Document]) -> NDArray[np.float32]:
-        """Return the scores of a worker. Raises LexbenchError, naming the reranker, for what are no scores."""
-        found = self.turns.score(self.number, queries, documents)
-        return as_scores(found, type(self.reranker).__name__, (len(documents),))
+    def scored_pairs(self, queries: Sequence[str], documents: Sequence[Document]) -> ScoredPairs:
+        """Return what a worker makes of pairs. Raises LexbenchError, naming the reranker, for what are no scores."""
+        found: ScoredPairs = self.turns.scored_pairs(self.number, queries, documents)
+        return found._replace(scores=as_scores(found.scores, type(self.reranker).__name__, (len(documents),)))
 
     def identity(self) -> Mapping[str, Any]:
         """Return the identity of the reranker."""

@@ -7,11 +7,14 @@ from typing import Any, Self
 
 from lexbench.catalog.dataset_prompts import prompt_for, read_prompts
 from lexbench.errors import CommandError, shortened
+from lexbench.models.checkpoint import ABOUT, optional_json
+from lexbench.models.stated_modules import unused_prompts
 from lexbench.plugins import Encoder
 from lexbench.registry import optional_at_search, runtime
 from lexbench.types import Query
 
 _INSTRUCTION, _QUERY = "{instruction}", "{query}"
+_TYPED = "type {side}_prompt={prompt}"  # for `unused_prompts`
 _SHOWN = 120  # characters of a prompt in a note
 
 
@@ -29,7 +32,8 @@ class Prompted(Encoder):
     instructed_query: str = optional_at_search("")
     prompts: str = runtime("")  # it is in keys as what `for_dataset` takes from it
 
-    query_prompt = ""  # most encoders have a setting of this name
+    query_prompt = ""  # most encoders have settings of these names; prompts are put before texts, and cut with them
+    document_prompt = ""
 
     def check_prompts(self) -> None:
         """Raise CommandError for settings of prompts that do not fit each other."""
@@ -75,6 +79,13 @@ class Prompted(Encoder):
             return query.text
         parts = self.instructed_query.split(_QUERY)  # each in turn, because a query may have "{instruction}" in it
         return query.text.join(part.replace(_INSTRUCTION, query.instruction) for part in parts)
+
+    def unused_prompts(self, folder: Path) -> list[str]:
+        """Return notes on prompts of the model's *folder* that are put before no texts, unless others were typed."""
+        stated = optional_json(folder / ABOUT)
+        typed = {"query": self.asked_prompt, "document": self.document_prompt}
+        by_name = dict(stated.get("prompts") or {}) | {side: prompt for side, prompt in typed.items() if prompt}
+        return unused_prompts(by_name, stated.get("default_prompt_name"), _TYPED)
 
     def prompt_notes(self) -> list[str]:
         """Return a note on the prompt of queries if it may depend on the dataset."""

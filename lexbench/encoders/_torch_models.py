@@ -375,6 +375,8 @@ class CausalLMModel(VocabularyModel):
 
 _LINEAR = ("embeddingHead", "linear")  # the layer behind the pooling, in ANCE and ADORE, and in sentence-transformers
 _NORM = ("norm",)
+_RESIDUAL = "residual.weight"
+_IN_MODULES = {_RESIDUAL, *(f"{name}.{part}" for name in (*_LINEAR, *_NORM) for part in ("weight", "bias"))}
 _SPECIAL_ROLES = ("bos", "eos", "unk", "sep", "pad", "cls", "mask")
 _EPSILON = 1e-5  # the default of torch's LayerNorm, which all of them use
 _TERM_WEIGHT = "tok_proj"  # (1, h) and (1,), the name by COIL's authors
@@ -456,10 +458,13 @@ class Head(nn.Module):
     """The layers behind the pooling, or behind the states of tokens, in their order."""
 
     def __init__(self, model: BodyModel) -> None:
+        """Find the layers among the tensors of *model*. Raises InvalidFile for an unknown tensor of a module behind it."""
         super().__init__()
         groups: dict[str, dict[str, Tensor]] = {}  # by the folder of a module, "" for the body's own file
         for key, tensor in model.others.items():
             place, _, name = key.rpartition("/")
+            if place and name not in _IN_MODULES:
+                raise InvalidFile(f"{model.name}: lexbench does not know what {key} does; give another model")
             groups.setdefault(place, {})[name] = tensor.float()
         self.layers = [layer for group in groups.values() for layer in _layers(group)]
 
@@ -500,7 +505,7 @@ def _layers(tensors: dict[str, Tensor]) -> Iterator[HeadLayer]:
 
     for step, names in (("linear", _LINEAR), ("layernorm", _NORM)):
         if (weight := first(names, "weight")) is not None:
-            yield HeadLayer(step, weight, first(names, "bias"), tensors.get("residual.weight"))
+            yield HeadLayer(step, weight, first(names, "bias"), tensors.get(_RESIDUAL))
 
 
 class DenseModel(BodyModel):

@@ -81,7 +81,6 @@ class Transformer(LocalModel, Prompted):
     lengths: ClassVar[tuple[str, ...]] = ("query_length", "document_length")
     query_lengths: ClassVar[tuple[str, ...]] = ("query_length",)  # settings with the number of tokens of a query
     several_devices: ClassVar[bool] = True
-    document_prompt = ""  # put before texts, and cut with them; some encoders have settings of these names
 
     def __post_init__(self) -> None:
         """Raise CommandError for impossible settings."""
@@ -122,6 +121,7 @@ class Transformer(LocalModel, Prompted):
             ]
             + prompt
             + ([f"the folder of its model states {shortened(', '.join(taken), _SHOWN)}"] if taken else [])
+            + self.unused_prompts(fetch(self.model, self.revision))
             + self.code_notes()
         )
 
@@ -254,8 +254,6 @@ def encode(
 
     from lexbench.models.transformer_model import side_by_side
 
-    if encoder.threads:
-        torch.set_num_threads(encoder.threads)
     most_tokens = encoder.batch_tokens or _BATCH_TOKENS[model.device.type]
     least = _LEAST_TOKENS.get(model.device.type)
     cut = list(batches(tokens, most_tokens, _BATCH_TEXTS, pad=model.pad, silent=silent, least_tokens=least))
@@ -275,11 +273,12 @@ def encode(
     work = np.cumsum([batch.ids.size for batch in cut])
     reported = np.diff((work / work[-1] * sum(len(batch.texts) for batch in cut)).astype(int), prepend=0).tolist()
     blocks = []
-    threads = torch.get_num_threads() if model.device.type == "cpu" else 1
-    with side_by_side(threads if len(cut) > threads else 1) as each:
-        for documents, vectors in zip(reported, each(computed, cut), strict=True):
-            blocks.append(vectors)
-            advance(documents)
+    with devices.torch_threads(encoder.threads):
+        threads = torch.get_num_threads() if model.device.type == "cpu" else 1
+        with side_by_side(threads if len(cut) > threads else 1) as each:
+            for documents, vectors in zip(reported, each(computed, cut), strict=True):
+                blocks.append(vectors)
+                advance(documents)
     longest_first: Any = stacked(blocks)
     order = np.argsort(np.concatenate([batch.texts for batch in cut]))
     in_order: Any = rows_of(longest_first, order) if isinstance(longest_first, MultiVectors) else longest_first[order]

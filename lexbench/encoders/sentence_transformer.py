@@ -4,7 +4,8 @@ Its folder states everything: modules, prompts, lengths, similarity, cut vectors
 no code in the folder.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
@@ -15,10 +16,10 @@ from numpy.typing import NDArray
 
 from lexbench import devices
 from lexbench.arrays.vectors import metric_of, unit_length
-from lexbench.errors import CommandError, LexbenchError, MissingData, one_line, shortened
-from lexbench.models.checkpoint import ABOUT, MODULES, fetch, module_kinds, modules, optional_json
+from lexbench.errors import CommandError, InvalidFile, LexbenchError, MissingData, listed, one_line, shortened
+from lexbench.models.checkpoint import ABOUT, MODULES, downloaded, fetch, module_kinds, modules, optional_json
 from lexbench.models.local_model import training_data
-from lexbench.models.stated_modules import about
+from lexbench.models.stated_modules import about, unused_prompts
 from lexbench.models.stated_settings import instead
 from lexbench.plugins import Encoder
 from lexbench.registry import runtime
@@ -26,7 +27,9 @@ from lexbench.storage.reading import cached_file_digest
 from lexbench.types import Kind, TrainingData
 
 _TYPE = "SentenceTransformer"
+_RENAMED = f"write it as {{side}} into {ABOUT}"  # for `unused_prompts`
 _WEIGHTS = (".safetensors", ".bin")
+_LISTED = 5  # weights in one message
 _SAID = 200  # characters of an error
 
 
@@ -66,10 +69,10 @@ class SentenceTransformer(Encoder):
         return metric_of(self._similarity)
 
     def identity(self) -> dict[str, Any]:
-        """Return the digest of each file but cards."""
+        """Return the digest of each file but cards. Raises InvalidFile if Git LFS has not downloaded one."""
         top = self._folder
         files = sorted(path for path in top.rglob("*") if path.is_file() and path.suffix != ".md" and path.name[0] != ".")
-        return {"files": {path.relative_to(top).as_posix(): cached_file_digest(path) for path in files}}
+        return {"files": {path.relative_to(top).as_posix(): cached_file_digest(downloaded(path)) for path in files}}
 
     def models(self) -> list[str]:
         """Return its folder or name."""
@@ -84,9 +87,10 @@ class SentenceTransformer(Encoder):
         return {str(path): path.stat().st_size for path in sorted(self._folder.rglob("*")) if path.suffix in _WEIGHTS}
 
     def notes(self) -> list[str]:
-        """Return a note on what computes."""
-        listed = ", ".join(one.kind for one in modules(self._folder))
-        return [f"sentence-transformers computes its modules: {listed}"]
+        """Return a note on what computes, and notes on prompts that are put before no texts."""
+        listed, stated = ", ".join(one.kind for one in modules(self._folder)), optional_json(self._folder / ABOUT)
+        unused = unused_prompts(stated.get("prompts") or {}, stated.get("default_prompt_name"), _RENAMED)
+        return [f"sentence-transformers computes its modules: {listed}", *unused]
 
     def encode_document(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """Return the vectors (texts, dimensions) of documents."""
@@ -117,15 +121,49 @@ class SentenceTransformer(Encoder):
 
 @lru_cache(maxsize=2)
 def _loaded(folder: Path, device: str, _content: tuple[str, ...]) -> Any:
-    """Return the object; it is loaded again if its files have changed. Raises LexbenchError if it does not load."""
+    """Return the object; it is loaded again if its files have changed.
+
+    Raises LexbenchError if it does not load, or if its files lack a weight.
+    """
     import sentence_transformers
 
-    try:
-        return sentence_transformers.SentenceTransformer(
-            str(folder), device=None if device == "auto" else device, local_files_only=True
+    with _missing_weights() as missing:
+        try:
+            loaded = sentence_transformers.SentenceTransformer(
+                str(folder), device=None if device == "auto" else device, local_files_only=True
+            )
+        except Exception as error:
+            raise _refusal(str(folder), "load", error) from error
+    if needed := [name for name in missing if "pooler" not in name]:
+        raise InvalidFile(
+            f"{folder}: {len(needed)} weights are missing ({listed(needed, _LISTED)}) and would be random; take the model from "
+            "its source again"
         )
-    except Exception as error:
-        raise _refusal(str(folder), "load", error) from error
+    return loaded
+
+
+@contextmanager
+def _missing_weights() -> Iterator[list[str]]:
+    """Context whose value has the names of weights that the files of the models loaded in it lack.
+
+    transformers draws them at random and writes a warning. It returns their names to callers that ask for them, and
+    sentence-transformers does not ask.
+    """
+    from transformers import PreTrainedModel
+
+    missing: list[str] = []
+    original = vars(PreTrainedModel)["from_pretrained"]
+
+    def recording(model_class: Any, *given: Any, **settings: Any) -> Any:
+        model, loading = original.__func__(model_class, *given, **settings | {"output_loading_info": True})
+        missing.extend(sorted(loading["missing_keys"]))
+        return model
+
+    PreTrainedModel.from_pretrained = classmethod(recording)
+    try:
+        yield missing
+    finally:
+        PreTrainedModel.from_pretrained = original
 
 
 def _refusal(model: str, what: str, error: Exception) -> LexbenchError:

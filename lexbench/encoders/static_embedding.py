@@ -106,8 +106,8 @@ class StaticEmbedding(Prompted):
         return [training_data(fetch(self.model, self.revision))]
 
     def notes(self) -> list[str]:
-        """Return a note on the prompt of queries if it may depend on the dataset."""
-        return self.prompt_notes()
+        """Return a note on the prompt of queries if it may depend on the dataset, and notes on prompts without a use."""
+        return [*self.prompt_notes(), *self.unused_prompts(fetch(self.model, self.revision))]
 
     def weight_files(self) -> dict[str, int]:
         """Return the bytes of each file of weights, by its path."""

@@ -105,14 +105,15 @@ class TermWeights(Transformer):
             model.cutter(self.expansion_length, "expansion_length").encode_batch_fast(list(added), add_special_tokens=False),
             strict=True,
         )
-        rows, truncated = [], 0
+        rows, cut = [], []
         for text, expansion in pairs:
             known = set(text.ids)
             new = {token for token in expansion.ids if token not in known}  # ordered like in pyserini
             rows.append([first, *text.ids, last, *new, last])
-            truncated += bool(text.overflowing or expansion.overflowing)
+            cut.append(bool(text.overflowing or expansion.overflowing))
         starts = np.cumsum([0, *map(len, rows)])
-        return Tokens(np.concatenate([np.zeros(0, np.int32), *(np.array(ids, np.int32) for ids in rows)]), starts, truncated)
+        ids = np.concatenate([np.zeros(0, np.int32), *(np.array(one, np.int32) for one in rows)])
+        return Tokens(ids, starts, np.array(cut, bool))
 
     def encode_document(self, texts: Sequence[str]) -> sparse.csr_array:
         """Return the vectors (texts, vocabulary) of documents without id, which have no expansion."""

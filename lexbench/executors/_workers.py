@@ -14,9 +14,6 @@ from pathlib import Path
 from threading import Condition, RLock, Thread
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
-import numpy as np
-from numpy.typing import NDArray
-
 from lexbench.display.progress import Progress
 from lexbench.encodings.encoding import (
     counted,
@@ -29,7 +26,7 @@ from lexbench.encodings.encoding import (
 )
 from lexbench.encodings.shards import shard_file
 from lexbench.errors import CannotStart, LexbenchError
-from lexbench.plugins import Encoder, Reranker
+from lexbench.plugins import Encoder, Reranker, ScoredPairs
 from lexbench.storage import atomic
 from lexbench.types import Corpus, Document
 
@@ -118,9 +115,9 @@ class Rerankers:
 
     rerankers: tuple[Reranker, ...]
 
-    def score(self, number: int, queries: Sequence[str], documents: Sequence[Document]) -> NDArray[np.float32]:
-        """Return the scores of one of them."""
-        return self.rerankers[number].score(queries, documents)
+    def scored_pairs(self, number: int, queries: Sequence[str], documents: Sequence[Document]) -> ScoredPairs:
+        """Return what one of them makes of pairs."""
+        return self.rerankers[number].scored_pairs(queries, documents)
 
 
 # ---- the same workers, seen by the process that calls them -----------------------------------------------------------------

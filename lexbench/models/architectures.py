@@ -21,7 +21,6 @@ from lexbench.models.checkpoint import (
     ADAPTER,
     CONFIG,
     MODULES,
-    TRANSFORMER,
     WITH_WEIGHTS,
     CheckpointFiles,
     modules,
@@ -33,7 +32,7 @@ from lexbench.models.checkpoint import (
 )
 from lexbench.models.lora import MERGE, adapted_tensors, model_files
 from lexbench.models.native import NATIVE, MaskedLMNames, architecture
-from lexbench.models.stated_modules import about, transformer
+from lexbench.models.stated_modules import about, length_limit, transformer
 from lexbench.models.stated_settings import (
     EXACT_TERMS,
     EXACT_TERMS_FILE,
@@ -401,12 +400,11 @@ def classifier_files(top: Path) -> CheckpointFiles:
         raise CommandError(f"{folder}: it has {logits} logits; a reranker has one, or two")
     if any(prompts(top).values()):
         raise CommandError(f"{top}: it puts a prompt before texts ({ABOUT}); lexbench does not: take another reranker")
-    if not listed:  # sentence-transformers reads its own files beside modules.json alone
-        return files
-    about(top)
-    length = transformer(folder, files.config, "sequence-classification").document_length
-    stated = optional_json(folder / TRANSFORMER).get("max_seq_length") is not None
-    return replace(files, defaults={"length": length} if stated and length else {})
+    length = length_limit(folder, files.config)
+    if listed:  # sentence-transformers reads its own files beside modules.json alone
+        about(top)
+        length = transformer(folder, files.config, "sequence-classification").document_length
+    return replace(files, defaults={"length": length} if length else {})
 
 
 def load_classifier(folder: Path) -> Any:

@@ -38,10 +38,28 @@ ADAPTER = "adapter_config.json"
 ADAPTER_WEIGHTS = "adapter_model.safetensors"
 TOKENIZER = ("added_tokens.json", "merges.txt", "special_tokens_map.json", "tokenizer.json", "tokenizer_config.json")
 VOCABULARY = ("tokenizer.json", "vocab.txt", "vocab.json")  # a tokenizer has one of these
+SENTENCEPIECE = (
+    "sentencepiece.bpe.model",
+    "spiece.model",
+    "tokenizer.model",
+)  # or else one of these, which transformers converts
 WITH_WEIGHTS = ("Dense", "LayerNorm", "SparseAutoEncoder")  # kinds of modules behind the first that have weights
 AGAIN = "take the file from the model's source again"
 _PADDED_POSITIONS = ("roberta", "xlm-roberta", "camembert", "mpnet")  # they count positions from the id of [PAD] on
 _COUNTED_POSITIONS = ("bert", "distilbert", "dpr", "electra", "ernie")  # padding in front of a text has positions, too
+_POINTER = b"version https://git-lfs"  # how a file begins that Git LFS has not downloaded
+_READ = f"(model.safetensors, {WEIGHTS_INDEX} or {PICKLED_WEIGHTS})"
+_OBJECT = 'copy model.safetensors from the model\'s source, or give an object, e.g. SentenceTransformer(FOLDER, backend="%s")'
+_SAVED = "copy model.safetensors from the model's source, or load the model and save it by save_pretrained"
+_OTHER_WEIGHTS = {  # files of weights that lexbench does not read, and what to do
+    ADAPTER_WEIGHTS: f"an adapter also has {ADAPTER}; copy it there",
+    "*.safetensors": f"one file must be called model.safetensors, and several need {WEIGHTS_INDEX} from their source",
+    "*.onnx": _OBJECT % "onnx",
+    "onnx/*.onnx": _OBJECT % "onnx",
+    "openvino/*.xml": _OBJECT % "openvino",
+    **dict.fromkeys(("*model*.bin", "*model*.pt", "*.h5", "*.msgpack", "*.gguf", "*.ckpt*"), _SAVED),
+}
+_ARCHIVES = (".zip", ".tar", ".gz", ".tgz", ".bz2", ".xz", ".zst", ".7z")
 _NOT_IN_VECTORS = ("_name_or_path", "transformers_version", "torch_dtype", "dtype")  # settings of config.json
 
 
@@ -244,8 +262,15 @@ def transformer_files(folder: Path, model_types: Collection[str] | None = None) 
     config = read_json(folder / CONFIG)
     if model_types is not None and (model_type := config.get("model_type")) not in set(model_types):
         raise CommandError(f"{folder}: model_type {model_type!r} is not supported; there is: {', '.join(model_types)}")
+    if quantised := config.get("quantization_config"):
+        method = quantised.get("quant_method", "") if isinstance(quantised, dict) else ""
+        raise CommandError(
+            f"{folder}: config.json says that its weights are quantised (quantization_config {method}); take the model that is "
+            "not quantised"
+        )
     if not (tokenizer := tokenizer_files(folder)):
-        raise MissingData(f"{folder}: no tokenizer ({', '.join(VOCABULARY)}); copy its files from the model's source")
+        names = ", ".join((*VOCABULARY, *SENTENCEPIECE))
+        raise MissingData(f"{folder}: no tokenizer ({names}); copy its files from the model's source")
     check_padding(folder, config)
     return CheckpointFiles(folder, config, weight_files(folder), tokenizer)
 
@@ -279,15 +304,27 @@ def check_padding(folder: Path, config: dict[str, Any]) -> None:
 
 def tokenizer_files(folder: Path) -> list[Path]:
     """Return the files of the tokenizer in *folder*; an empty list if there is no file with its tokens."""
-    files = [folder / name for name in sorted({*TOKENIZER, *VOCABULARY}) if (folder / name).is_file()]
-    return files if any(path.name in VOCABULARY for path in files) else []
+
+    def there(*names: str) -> list[Path]:
+        return [downloaded(folder / name) for name in sorted(names) if (folder / name).is_file()]
+
+    tokens = there(*VOCABULARY) or there(*SENTENCEPIECE)
+    return sorted({*tokens, *there(*TOKENIZER)}) if tokens else []
+
+
+def downloaded(path: Path) -> Path:
+    """Return *path*. Raises InvalidFile if Git LFS has not downloaded the file."""
+    with path.open("rb") as file:
+        if file.read(len(_POINTER)) == _POINTER:
+            raise InvalidFile(f"{path}: Git LFS has not downloaded this file; type: git -C {path.parent} lfs pull")
+    return path
 
 
 @folder_reader
 def weight_files(folder: Path) -> list[Path]:
     """Return the files of the weights in *folder*. Raises MissingData or InvalidFile if they are not complete."""
     if (whole := folder / "model.safetensors").is_file():
-        return [whole]
+        return [downloaded(whole)]
     if (index := folder / WEIGHTS_INDEX).is_file():
         names = read_json(index).get("weight_map")
         if not isinstance(names, dict) or any(Path(str(name)).name != name for name in names.values()):
@@ -295,11 +332,16 @@ def weight_files(folder: Path) -> list[Path]:
         shards = [folder / name for name in sorted(set(names.values()))]
         if missing := [shard.name for shard in shards if not shard.is_file()]:
             raise MissingData(f"{folder}: {missing[0]} is missing, one of {len(shards)} files of weights; copy it there")
-        return shards
+        return [downloaded(shard) for shard in shards]
     if (pickled := folder / PICKLED_WEIGHTS).is_file():
-        return [pickled]
-    names = f"model.safetensors, {WEIGHTS_INDEX} or {PICKLED_WEIGHTS}"
-    raise MissingData(f"{folder}: no weights ({names}); copy them from the model's source")
+        return [downloaded(pickled)]
+    if link := next((path for path in (whole, index, pickled) if path.is_symlink()), None):
+        raise MissingData(f"{link}: a link to a file that is gone; copy the file there, or download the model again")
+    found = ((path, advice) for pattern, advice in _OTHER_WEIGHTS.items() for path in sorted(folder.glob(pattern)))
+    if other := next(found, None):
+        path, advice = other
+        raise MissingData(f"{folder}: no weights that lexbench reads {_READ}, but {path.relative_to(folder)}; {advice}")
+    raise MissingData(f"{folder}: no weights {_READ}; copy them from the model's source")
 
 
 def digests(files: CheckpointFiles) -> dict[str, str]:
@@ -341,7 +383,8 @@ def fetch(model: str, revision: str | None = None) -> Path:
             raise CommandError(f"revision={revision!r} is for models of the hub; {model} is a folder")
         return folder
     if folder.exists():
-        raise CommandError(f"{model} is a file; give the folder that it is in")
+        is_archive = folder.suffix in _ARCHIVES
+        raise CommandError(f"{model} is a file; {'unpack it, and ' if is_archive else ''}give the folder that it is in")
     if model.startswith(("/", ".", "~")) or model.count("/") > 1:
         raise MissingData(f"no folder {model}; {_COPY}")
     require(f"model {model!r}", ("huggingface_hub",), "neural")
@@ -367,6 +410,8 @@ def _snapshot(model: str, revision: str | None) -> Path:
         # The settings are requested again because the hub's client warns if no file matches.
         _download(model, folder.name, [(PurePosixPath(subfolder) / name).as_posix() for name in (CONFIG, ADAPTER, *names)])
 
+    if not any((folder / first.subfolder / name).is_file() for name in VOCABULARY):
+        download(first.subfolder, *SENTENCEPIECE)
     for module in (first, *(module for module in behind if module.kind in WITH_WEIGHTS or module in routed)):
         download(module.subfolder, *_SAFE)
         if not any((folder / module.subfolder).glob("*.safetensors")):

@@ -12,6 +12,7 @@ from timeit import repeat
 import torch
 from torch import nn
 
+from lexbench.devices import torch_threads
 from lexbench.models.transformer_model import PackedLinear, packing_works
 
 _TOKENS, _WIDTH = 128, 512  # of the timed product: an emulated one takes milliseconds, others less than one
@@ -58,13 +59,8 @@ def fastest() -> str:
 @cache
 def times_as_long(dtype: str) -> float:
     """Return the time that products in *dtype* take on this processor, relative to float32."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)  # with other work on the machine, threads would wait for each other
-    try:
-        with torch.inference_mode():
-            return _seconds(dtype) / _seconds("float32")
-    finally:
-        torch.set_num_threads(threads)
+    with torch_threads(1), torch.inference_mode():  # with other work on the machine, threads would wait for each other
+        return _seconds(dtype) / _seconds("float32")
 
 
 def _seconds(dtype: str) -> float:

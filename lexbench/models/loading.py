@@ -7,6 +7,7 @@ also uses them directly. Needs torch; transformers is imported only when it is n
 import re
 import warnings
 from collections.abc import Callable, Iterable, Mapping
+from importlib.util import find_spec
 from pathlib import Path
 from pickle import UnpicklingError
 from typing import TYPE_CHECKING, Any
@@ -17,8 +18,8 @@ from safetensors.torch import load_file
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
-from lexbench.errors import InvalidFile, LexbenchError, listed
-from lexbench.models.checkpoint import AGAIN, CONFIG, CheckpointFiles, first_line, optional_json
+from lexbench.errors import CannotStart, InvalidFile, LexbenchError, listed
+from lexbench.models.checkpoint import AGAIN, CONFIG, SENTENCEPIECE, CheckpointFiles, first_line, optional_json, tokenizer_files
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerFast
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 _MODEL_AGAIN = "take the model from its source again"
 _UNKNOWN_TEXT = "\U00013080 \u2603"  # a hieroglyph and a snowman, at which a tokenizer without [UNK] fails
 _NO_SIZES = ("model_type", "auto_map", "attn_implementation", "_attn_implementation")  # transformers chooses the attention
+_CONVERTERS = ("sentencepiece", "google", "google.protobuf")  # modules; a package comes before what is in it
 _DRAWS = (nn.init.normal_, nn.init.uniform_, nn.init.kaiming_uniform_)
 _LAYER = re.compile(r"\.layers?\.([0-9]{1,9})\.")  # in the name of a tensor
 _LAYERS = ("num_hidden_layers", "n_layers")  # settings that state the number of layers
@@ -246,10 +248,16 @@ def fill(model: Any, tensors: Mapping[str, Tensor], device: torch.device | str) 
 
 
 def load_tokenizer(folder: Path) -> "PreTrainedTokenizerFast":
-    """Return the tokenizer in *folder*. Raises InvalidFile if there is none, or it does not load or has no fast form."""
+    """Return the tokenizer in *folder*. Raises InvalidFile if there is none, or it does not load or has no fast form.
+
+    transformers converts one of sentencepiece. Raises CannotStart if that needs packages that are not installed.
+    """
     from transformers import AutoTokenizer, PreTrainedConfig, PreTrainedTokenizerFast
     from transformers.models.auto.configuration_auto import CONFIG_MAPPING
 
+    by_pieces = [path.name for path in tokenizer_files(folder) if path.name in SENTENCEPIECE]
+    if by_pieces and not all(map(find_spec, _CONVERTERS)):  # the error of transformers would be another one
+        raise CannotStart(f"{folder}: its tokenizer is {by_pieces[0]}; to convert it, type: pip install sentencepiece protobuf")
     unknown = optional_json(folder / CONFIG).get("model_type", "bert") not in CONFIG_MAPPING
     settings = {"config": PreTrainedConfig()} if unknown else {}  # instead of reading what transformers does not know
     try:

@@ -21,6 +21,7 @@ from lexbench.models.checkpoint import (
     Adapter,
     CheckpointFiles,
     check_padding,
+    downloaded,
     fetch,
     folder_reader,
     read_json,
@@ -87,7 +88,7 @@ def _adapter(folder: Path) -> Adapter:
         raise MissingData(
             f"{folder}: no {ADAPTER_WEIGHTS} (an adapter_model.bin is a pickle, which lexbench does not read); {MERGE}"
         )
-    return Adapter(folder / ADAPTER_WEIGHTS, float(config["lora_alpha"]), bool(config.get("use_rslora")))
+    return Adapter(downloaded(folder / ADAPTER_WEIGHTS), float(config["lora_alpha"]), bool(config.get("use_rslora")))
 
 
 @folder_reader

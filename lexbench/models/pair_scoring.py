@@ -18,6 +18,7 @@ from lexbench.models.checkpoint import fetch, first_line
 from lexbench.models.loading import check_token_ids, load_encoding_tokenizer
 from lexbench.models.token_batches import Tokens, batches, tokenise
 from lexbench.models.transformer_model import ModelSpec, TransformerModel
+from lexbench.plugins import ScoredPairs
 from lexbench.types import Document
 
 _LEAST_TOKENS = {"cuda": 16_384}  # from so many on a batch of a GPU ends before it would have much padding
@@ -40,13 +41,11 @@ class CrossEncoderModel(TransformerModel):
         model = with_own_body(load_classifier(files.folder)).to(spec.torch_device, spec.torch_dtype).requires_grad_(False)
         check_token_ids(tokenizer.get_vocab(), model.config.vocab_size, files.folder)
         super().__init__(spec, model, tokenizer, model.config)
-        stated = tokenizer.model_max_length, self.longest, files.defaults.get("length")
-        self.longest = min(filter(None, stated))
         self._sign = -1.0 if _first_is_relevant(model.config) else 1.0
         self._takes_types = "token_type_ids" in tokenizer.model_input_names
 
     @torch.inference_mode()
-    def scores(
+    def scored_pairs(
         self,
         cutter: Tokenizer,
         queries: Sequence[str],
@@ -54,11 +53,11 @@ class CrossEncoderModel(TransformerModel):
         most_tokens: int,
         *,
         separated_titles: bool,
-    ) -> Tensor:
-        """Return the logits (n,) of queries[i] with documents[i], float32, on the model's device.
+    ) -> ScoredPairs:
+        """Return the logits (n,) of queries[i] with documents[i], and which pairs *cutter* has cut.
 
         With two logits the score is that of relevant minus the other one. Relevant is the second one, unless the names of
-        labels say otherwise. *cutter* cuts pairs. *separated_titles* puts a separator between title and body. Batches have at
+        labels say otherwise. *separated_titles* puts a separator between title and body. Batches have at
         most *most_tokens* tokens, padding included.
         """
         texts = [
@@ -68,9 +67,10 @@ class CrossEncoderModel(TransformerModel):
             for document in documents
         ]
         pairs = list(zip(queries, texts, strict=True))
-        scores = torch.empty(len(pairs), device=self.device)
+        scores, cut = torch.empty(len(pairs), device=self.device), np.zeros(len(pairs), bool)
         for start, tokens in self._tokenised(cutter, pairs):
             block = scores[start : start + _PAIRS]
+            cut[start : start + _PAIRS] = tokens.cut
             least = _LEAST_TOKENS.get(self.device.type)
             for batch in batches(tokens, most_tokens, len(tokens.starts), pad=self.pad, silent=(), least_tokens=least):
                 inputs = {"input_ids": batch.ids}
@@ -82,7 +82,7 @@ class CrossEncoderModel(TransformerModel):
                 logits = self._logits(given)
                 last = logits[:, -1]
                 block[torch.from_numpy(batch.texts)] = (last - logits[:, 0]) * self._sign if logits.shape[1] > 1 else last
-        return scores
+        return ScoredPairs(scores.cpu().numpy(), cut)
 
     def _logits(self, given: dict[str, Tensor]) -> Tensor:
         """Return the logits (n, labels) of a batch, float32. Raises LexbenchError if the model cannot compute it."""

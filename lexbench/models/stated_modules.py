@@ -28,6 +28,7 @@ _OLD_POOLINGS = (  # switches of versions before 5.4, in the order in which thei
 HEAD_MODULES = ("Dense", "LayerNorm", "Normalize")
 _TEXT = {"feature-extraction": "last_hidden_state", **dict.fromkeys(("fill-mask", "sequence-classification"), "logits")}
 _FUNCTION_PREFIX = "torch.nn."
+_NO_LIMIT = 10**9  # tokens; transformers writes 10**30 for none
 _SHOWN = 60  # characters of a value in a message
 
 
@@ -91,24 +92,36 @@ def about(folder: Path) -> About:
     default_name = keys.take("default_prompt_name", "")
     if default_name and default_name not in {*by_name, "query", "document"}:  # these two may be missing, and are then empty
         raise CommandError(f"{folder / ABOUT}: default_prompt_name is {default_name!r}, and there is no such prompt{_INSTEAD}")
-    default = by_name.get(default_name, "")
+    if not all(isinstance(prompt or "", str) for prompt in by_name.values()):
+        raise keys.refusal("prompts", by_name)
     stated = keys.take("similarity_fn_name")
-
-    def prompt(*names: str) -> str:
-        found = next((by_name[name] for name in names if name in by_name), default) or ""
-        if not isinstance(found, str):
-            raise keys.refusal("prompts", by_name)
-        return found
 
     found = About(
         similarity_of(stated, str(folder / ABOUT)) if stated else "",
         _count(keys, "truncate_dim"),
         _count(keys, "max_active_dims"),
-        prompt("query"),
-        prompt("document", "passage", "corpus"),
+        by_name.get("query") or "",
+        by_name.get("document") or "",
     )
     keys.end("__version__", "model_type", "activation_fn", *_PYLATE_KEYS)  # a reranker's activation keeps the order
     return found
+
+
+def unused_prompts(by_name: Mapping[str, str], default_name: str | None, instead: str) -> list[str]:
+    """Return notes on prompts that seem to be meant for all queries or documents, and that sentence-transformers leaves out.
+
+    Its `encode_query` and `encode_document` put the prompts "query" and "document" before texts, which are empty if a model
+    states none: there is no way to the default prompt, and none to "passage" and "corpus". *instead* is what to type, with
+    {side} for "query" or "document", and {prompt}.
+    """
+    texts = {"query": "queries", "document": "documents"}
+    meant = [("document", name) for name in ("passage", "corpus")] + [(side, default_name or "") for side in texts]
+    return [
+        f"its prompt {name!r} is put before no {texts[side]}, as in sentence-transformers; to put it there, "
+        + instead.format(side=side, prompt=shortened(repr(by_name[name]), _SHOWN))
+        for side, name in dict.fromkeys(meant)
+        if by_name.get(name) and not by_name.get(side) and name not in texts
+    ]
 
 
 def _count(keys: Keys, name: str) -> int:
@@ -136,10 +149,7 @@ def transformer(folder: Path, config: Mapping[str, Any], task: str = "feature-ex
     name = next((name for name in (TRANSFORMER, *OLD_TRANSFORMER) if (folder / name).is_file()), TRANSFORMER)
     keys = Keys(folder / name, optional=True)
     length = _count(keys, "max_seq_length")
-    if not length:  # since version 6 it is the tokenizer's limit (10**30: none) or that of the model
-        tokenizer = optional_json(folder / "tokenizer_config.json")
-        limits = tokenizer.get("model_max_length", tokenizer.get("max_len")), stated_longest(config)  # max_len is its old name
-        length = min((limit for limit in limits if type(limit) is int), default=0)
+    length = length or length_limit(folder, config)  # since version 6
     keys.only("transformer_task", task)
     for modality, way in keys.take("modality_config", {}).items():
         if modality != "text" or way.get("method", "forward") != "forward" or way.get("method_output_name") != _TEXT[task]:
@@ -155,6 +165,13 @@ def transformer(folder: Path, config: Mapping[str, Any], task: str = "feature-ex
     )
     keys.end("unpad_inputs")
     return found
+
+
+def length_limit(folder: Path, config: Mapping[str, Any]) -> int:
+    """Return the most tokens of a text by the tokenizer in *folder* or by the model's *config*; 0 if both state none."""
+    tokenizer = optional_json(folder / "tokenizer_config.json")
+    limits = tokenizer.get("model_max_length", tokenizer.get("max_len")), stated_longest(config)  # max_len is its old name
+    return min((limit for limit in limits if type(limit) is int and limit < _NO_LIMIT), default=0)
 
 
 class PoolingKeys(NamedTuple):

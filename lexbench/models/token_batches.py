@@ -28,8 +28,13 @@ class Tokens(NamedTuple):
 
     ids: NDArray[np.int32]  # (tokens,)
     starts: NDArray[np.int64]  # (texts + 1,)
-    truncated: int  # the number of texts that were cut
+    cut: NDArray[np.bool_]  # (texts,) which texts were too long
     second: NDArray[np.int32] | None = None  # (texts,) where the second text of a pair starts; None if it does not matter
+
+    @property
+    def truncated(self) -> int:
+        """The number of texts that were cut."""
+        return int(self.cut.sum())
 
 
 class Batch(NamedTuple):
@@ -87,7 +92,7 @@ def tokenise(tokenizer: "Tokenizer", texts: Sequence[Input], *, special: bool = 
     for encoding, start, stop in zip(encodings, starts[:-1].tolist(), starts[1:].tolist(), strict=True):
         ids[start:stop] = encoding.ids
     second = np.array([len(encoding) - sum(encoding.type_ids) for encoding in encodings], np.int32) if types else None
-    return Tokens(ids, starts, sum(bool(encoding.overflowing) for encoding in encodings), second)
+    return Tokens(ids, starts, np.array([bool(encoding.overflowing) for encoding in encodings], bool), second)
 
 
 def token_spans(tokenizer: "PreTrainedTokenizerFast", texts: Sequence[str]) -> list[TokenSpans]:

@@ -3,15 +3,16 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from lexbench import devices
 from lexbench.models.architectures import classifier_files
-from lexbench.models.checkpoint import CheckpointFiles
+from lexbench.models.checkpoint import CheckpointFiles, fetch
 from lexbench.models.local_model import DTYPES, LocalModel
-from lexbench.plugins import Reranker
+from lexbench.plugins import Reranker, ScoredPairs
 from lexbench.registry import runtime
 from lexbench.types import Document
 
@@ -24,12 +25,13 @@ class CrossEncoder(LocalModel, Reranker):
 
     If config.json calls the first of two labels e.g. "relevant", "yes" or "entailment", it is the first minus the second. It
     reads [CLS] query [SEP] document [SEP], as its tokenizer makes pairs. *model* is a folder, or a name on the Hugging Face
-    hub, where a *revision* can be given. *length* is in tokens of a pair, special ones included; a model that takes fewer cuts
-    to its own length. The longer of query and document is cut first. *titles*: "off" reads the document's text, its title in
-    front; "string" puts a separator between title and body. *dtype* is the type of the computation ("int8": of linear layers,
-    on a processor; the layer that scores stays in float32). *batch_tokens* is the number of tokens computed at once, padding
-    included; 0 suits the device. *unknown_ok* is that of `dense`. There is no sigmoid: it does not change the order, and makes
-    large scores equal.
+    hub, where a *revision* can be given. *length* is in tokens of a pair, special ones included. Folders state it: it is as
+    long as sentence-transformers reads (`max_seq_length`, the tokenizer's limit, the model's positions). A model with fewer
+    positions than *length* cuts to these. The longer of query and document is cut first. *titles*: "off" reads the document's
+    text, its title in front; "string" puts a separator between title and body. *dtype* is the type of the computation ("int8":
+    of linear layers, on a processor; the layer that scores stays in float32). *batch_tokens* is the number of tokens computed
+    at once, padding included; 0 suits the device. *unknown_ok* is that of `dense`. There is no sigmoid: it does not change the
+    order, and makes large scores equal.
     """
 
     model: str = field(metadata={"runtime": True})  # the digests of its files are in the key instead
@@ -48,6 +50,11 @@ class CrossEncoder(LocalModel, Reranker):
     lengths: ClassVar[tuple[str, ...]] = ("length",)
 
     @classmethod
+    def checkpoint_defaults(cls, settings: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the length that the model's folder states."""
+        return cls.checkpoint_files(fetch(str(settings["model"]), settings.get("revision"))).defaults
+
+    @classmethod
     def checkpoint_files(cls, folder: Path) -> CheckpointFiles:
         """Return the files of a sequence classifier."""
         return classifier_files(folder)
@@ -58,25 +65,28 @@ class CrossEncoder(LocalModel, Reranker):
         return self.digests(self.model, self.revision)
 
     def score(self, queries: Sequence[str], documents: Sequence[Document]) -> NDArray[np.float32]:
-        """Return how relevant documents[i] is to queries[i] (n,). Raises LexbenchError for NaN, or if memory is short."""
+        """Return how relevant documents[i] is to queries[i] (n,). Raises the errors of `scored_pairs`."""
+        return self.scored_pairs(queries, documents).scores
+
+    def scored_pairs(self, queries: Sequence[str], documents: Sequence[Document]) -> ScoredPairs:
+        """Return the scores of pairs (n,), and which of them were cut. Raises LexbenchError for NaN, or if memory is short."""
         import torch
 
         from lexbench.models.pair_scoring import CrossEncoderModel
         from lexbench.models.transformer_model import loaded
 
-        if self.threads:
-            torch.set_num_threads(self.threads)
         model = loaded(CrossEncoderModel, self.spec(self.model, self.revision))
         cutter = model.cutter(min(self.length, model.longest or self.length), "length")
         most_tokens = self.batch_tokens or _BATCH_TOKENS[model.device.type]
         apart = self.titles == "string"
-        scores = None
-        while scores is None:
-            try:
-                scores = model.scores(cutter, queries, documents, most_tokens, separated_titles=apart).cpu().numpy()
-            except torch.OutOfMemoryError as error:
-                if self.batch_tokens or most_tokens <= self.length:
-                    raise model.out_of_memory(most_tokens) from error
-                most_tokens //= 2
-        model.finite(scores, "scores")
-        return np.asarray(scores, np.float32)
+        found = None
+        with devices.torch_threads(self.threads):
+            while found is None:
+                try:
+                    found = model.scored_pairs(cutter, queries, documents, most_tokens, separated_titles=apart)
+                except torch.OutOfMemoryError as error:
+                    if self.batch_tokens or most_tokens <= self.length:
+                        raise model.out_of_memory(most_tokens) from error
+                    most_tokens //= 2
+        model.finite(found.scores, "scores")
+        return found

@@ -17,7 +17,7 @@ from lexbench.artifacts.searches import Search
 from lexbench.datasets.corpus import StoredCorpus
 from lexbench.engines.kernels.checks import as_scores
 from lexbench.errors import CommandError
-from lexbench.plugins import Reranker, Searcher, has
+from lexbench.plugins import CUT_PAIRS, Reranker, Searcher, has
 from lexbench.registry import at_search
 from lexbench.retrievers._fusion import CandidateRanker, OpenedMembers, search_without
 from lexbench.retrievers.ensemble import Ensemble
@@ -68,10 +68,11 @@ class Rerank(CandidateRanker):
 
 @dataclass(frozen=True)
 class PairQueries:
-    """Queries as texts and as the retriever encoded them."""
+    """Queries as texts and as the retriever encoded them. Searching counts how many pairs of each query are *cut*."""
 
     texts: Sequence[str]
     encoded: Any
+    cut: NDArray[np.int64]  # (queries,)
     own: NDArray[np.int32] | None = None  # (queries,) position of the document to leave out of each, or -1
 
 
@@ -90,11 +91,12 @@ class RerankSearcher(OpenedMembers, Searcher):
 
     def encode(self, queries: Sequence[str]) -> PairQueries:
         """Let the retriever encode query texts."""
-        return PairQueries(queries, self.members[0].encode(queries))
+        return PairQueries(queries, self.members[0].encode(queries), np.zeros(len(queries), np.int64))
 
     def encode_queries(self, queries: Sequence[Query]) -> PairQueries:
         """Let the retriever encode queries with their ids."""
-        return PairQueries([query.text for query in queries], self.members[0].encode_queries(queries))
+        encoded = self.members[0].encode_queries(queries)
+        return PairQueries([query.text for query in queries], encoded, np.zeros(len(queries), np.int64))
 
     def without(self, encoded: PairQueries, own: NDArray[np.int32]) -> PairQueries:
         """Return *encoded* queries for which the document *own* (queries,) is not a candidate."""
@@ -106,13 +108,19 @@ class RerankSearcher(OpenedMembers, Searcher):
         docs = union([search_without(self.members[0], encoded.encoded, self.candidates, encoded.own)])
         return top_k(docs, self._scores(encoded, docs), k)
 
+    def work(self, encoded: PairQueries) -> dict[str, NDArray[np.int64]]:
+        """Return how many pairs of each query the reranker has cut, once they are searched."""
+        return {CUT_PAIRS: encoded.cut}
+
     def _scores(self, queries: PairQueries, docs: NDArray[np.int32]) -> NDArray[np.float32]:
         """Return the scores (queries, n) of *docs*, -inf where there is none."""
         scores, there = np.full(docs.shape, -np.inf, np.float32), docs >= 0
         positions = docs[there].tolist()
         if positions:
             documents = {position: next(self.corpus.documents(position, position + 1)) for position in sorted(set(positions))}
-            texts = [queries.texts[row] for row in np.nonzero(there)[0].tolist()]
-            found = self.reranker.score(texts, [documents[position] for position in positions])
-            scores[there] = as_scores(found, type(self.reranker).__name__, (len(positions),))
+            rows = np.nonzero(there)[0]
+            texts = [queries.texts[row] for row in rows.tolist()]
+            found = self.reranker.scored_pairs(texts, [documents[position] for position in positions])
+            scores[there] = as_scores(found.scores, type(self.reranker).__name__, (len(positions),))
+            queries.cut[:] = np.bincount(rows[found.cut], minlength=len(scores))
         return scores

@@ -19,6 +19,7 @@ import numpy as np
 from lexbench.arrays.vectors import converted, kind_of, metric_of, similarity_of, unit_length
 from lexbench.artifacts.describe import StandIn
 from lexbench.errors import CommandError, LexbenchError, one_line, shortened
+from lexbench.models.stated_modules import unused_prompts
 from lexbench.plugins import Encoder
 from lexbench.storage.artifact_folder import SESSION
 from lexbench.types import Document, Kind, MultiVectors
@@ -61,6 +62,7 @@ _PAIRS = (  # of methods that take lists: for documents, for queries
 _PROMPTS: Mapping[str, tuple[str, ...]] = {"query": ("query",), "document": ("document", "passage", "corpus")}
 _SPACE = "default_space"
 _OTHER_NAMES = ("similarity_function", "similarity_metric", "score_function", "scoring_function", "distance_metric", _SPACE)
+_LIBRARY = "sentence_transformers."
 _INNER = ("model", "_model", "client", "_client")  # attributes in which wrappers of LangChain, LlamaIndex and mteb keep a model
 _ASKED = "what kind of vectors are these?"
 _ROUNDING = 0.02  # of the largest component
@@ -307,6 +309,8 @@ def encoder_of_object(item: Any) -> Encoder:
     )
     if sides.taken:
         made.remember(sides.taken)
+    for line in _unused_prompts(item):
+        made.remember(line)
     if stated:
         made.remember(f"its vectors are compared by {stated.similarity}, as it states ({stated.where})")
     first, again = made.encode_query([_ASKED]), made.encode_query([_ASKED])
@@ -314,6 +318,15 @@ def encoder_of_object(item: Any) -> Encoder:
         made.remember("one text got two different vectors; if the model is in training mode, call its eval()")
     object.__setattr__(made, "kind", kind_of(first))  # a class variable
     return made
+
+
+def _unused_prompts(item: Any) -> list[str]:
+    """Return notes on prompts of an object of sentence-transformers that its own methods put before no texts."""
+    by_library = str(getattr(getattr(item, "encode_document", None), "__module__", "")).startswith(_LIBRARY)
+    by_name = getattr(item, "prompts", None)
+    if not by_library or not isinstance(by_name, Mapping):
+        return []
+    return unused_prompts(by_name, getattr(item, "default_prompt_name", None), 'set its prompts["{side}"] = {prompt}')
 
 
 def _differ(one: Any, other: Any) -> bool:

@@ -24,7 +24,7 @@ from lexbench.measures import DocumentTokens, function_keys, with_threshold
 from lexbench.measures import parse as parse_measure
 from lexbench.measures import score as score_run
 from lexbench.outside.foreign import ForeignRetriever
-from lexbench.plugins import Searcher, Source
+from lexbench.plugins import CUT_PAIRS, Searcher, Source
 from lexbench.results import Note, Result, SearchWork, VectorSizes, save
 from lexbench.retrievers.encoded import Encoded
 from lexbench.retrievers.run_file import RunFile
@@ -218,10 +218,11 @@ def completed(result: Result, run: Stored, read: Iterable[Stored], corpus: Store
         (one.folder / VECTORS_FILE for one in read if one.name == own and (one.folder / VECTORS_FILE).exists()), None
     )
     work = json.loads((run.folder / "work.json").read_bytes())  # empty if the retriever counts nothing
+    cut_pairs = work.pop(CUT_PAIRS, {}).get("mean", 0.0)
     notes = dict.fromkeys(line for one in sorted(read, key=lambda one: one.name) if one.kind == "indexes" for line in one.notes)
     return msgspec.structs.replace(
         result,
-        notes=[*result.notes, *noted("index", notes)],
+        notes=[*result.notes, *noted("index", notes), *noted("model", _cut_notes(cut_pairs))],
         sizes=result.sizes | ({"index": built} if built else {}) | {"corpus": corpus.bytes},
         vectors=msgspec.json.decode(vectors.read_bytes(), type=VectorSizes) if vectors else None,
         work=SearchWork(**work, flops=work["postings"]["mean"] / (result.counts.documents or 1)) if work else None,
@@ -229,9 +230,15 @@ def completed(result: Result, run: Stored, read: Iterable[Stored], corpus: Store
     )
 
 
+def _cut_notes(cut_pairs: float) -> list[str]:
+    """Return a note if a reranker has cut pairs; *cut_pairs* is their number per query."""
+    return [f"its reranker cut {cut_pairs:,.2f} pairs per query to its maximum length"] if cut_pairs >= _FEW_PAIRS else []
+
+
 # ---- notes of a result: facts that readers need to understand its scores ----------------------------------------------------
 
 
+_FEW_PAIRS = 0.005  # per query, which would be shown as 0.00
 _QUERIES = 200  # evenly spaced, searched exactly: the recall is then known to about .01
 _DEPTHS = (10, 100)
 

@@ -9,7 +9,6 @@ import json
 import re
 import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -18,6 +17,7 @@ import numpy as np
 
 from lexbench.arrays.vectors import offsets_of
 from lexbench.artifacts.graph import Graph
+from lexbench.devices import torch_threads
 from lexbench.errors import NotationError, UnknownName
 from lexbench.lexmae import provenance
 from lexbench.lexmae.data.training_sets import DocumentLists, TrainingSet, open_training_set, search
@@ -61,7 +61,7 @@ def mine(recipe: Recipe, stage: int, graph: Graph) -> list[Path]:
     graph.store.prepare()
     folders = []
     threads = recipe.hardware.threads or len(cores())  # torchrun gives each process one
-    with _with_threads(threads):
+    with torch_threads(threads):
         for mining in minings:
             for name in settings.queries:
                 folders.append(recipe.negatives(stage, name, taught=mining.keeps_relevant))
@@ -87,19 +87,6 @@ def on_whole_machine(system: System, threads: int) -> System:
         return plugin
 
     return replace(system, retriever=replace_plugins(system.retriever, widened))
-
-
-@contextmanager
-def _with_threads(threads: int) -> Iterator[None]:
-    """Let torch use so many *threads* in the block."""
-    import torch
-
-    before = torch.get_num_threads()
-    torch.set_num_threads(threads)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
 
 
 def teaching_system(teacher: str | None) -> System | None:

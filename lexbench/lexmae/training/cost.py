@@ -14,6 +14,7 @@ import torch
 from torch import nn
 from transformers import AutoModelForMaskedLM
 
+from lexbench.devices import torch_threads
 from lexbench.lexmae.data.batches import tensors
 from lexbench.lexmae.data.masking import MaskedTexts, Masking, collate
 from lexbench.lexmae.data.tokens import TokenisedCorpus
@@ -85,17 +86,16 @@ def of_mining(recipe: Recipe, documents: int | None) -> TrainingCost:
 def _timed(step: Callable[[], None], recipe: Recipe, device: torch.device) -> tuple[float, float]:
     """Return the mean seconds of a step after the first one, and the peak of memory in GiB."""
     on_gpu = device.type == "cuda"
-    if recipe.hardware.threads:
-        torch.set_num_threads(recipe.hardware.threads)
     if on_gpu:
         torch.cuda.reset_peak_memory_stats()
     began = 0.0
-    for number in range(_STEPS):
-        if number == 1:
-            began = time.perf_counter()
-        step()
-        if on_gpu:
-            torch.cuda.synchronize()
+    with torch_threads(recipe.hardware.threads):
+        for number in range(_STEPS):
+            if number == 1:
+                began = time.perf_counter()
+            step()
+            if on_gpu:
+                torch.cuda.synchronize()
     seconds = (time.perf_counter() - began) / (_STEPS - 1)
     peak = torch.cuda.max_memory_allocated() if on_gpu else resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
     return seconds, peak / 2**30

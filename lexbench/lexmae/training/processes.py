@@ -12,6 +12,7 @@ import torch
 from numpy.typing import NDArray
 from torch import distributed
 
+from lexbench.devices import torch_threads
 from lexbench.errors import CannotStart, CommandError
 from lexbench.lexmae.recipe.settings import Fitting, Hardware, Recipe
 from lexbench.models.dtype_speed import fastest, slow_note
@@ -90,10 +91,9 @@ def joined(hardware: Hardware) -> Iterator[None]:
 
     Raises CannotStart if another one has ended meanwhile.
     """
-    if hardware.threads:
-        torch.set_num_threads(hardware.threads)
     if world_size() == 1:
-        yield
+        with torch_threads(hardware.threads):
+            yield
         return
     if not distributed.is_initialized():
         on_gpu = device(hardware) == "cuda"
@@ -102,7 +102,8 @@ def joined(hardware: Hardware) -> Iterator[None]:
         # Waiting uses gloo, on the processor: NCCL would keep the GPU busy and time out sooner.
         distributed.init_process_group("cpu:gloo,cuda:nccl" if on_gpu else "gloo", timeout=_PATIENCE)
     try:
-        yield
+        with torch_threads(hardware.threads):
+            yield
     except RuntimeError as error:
         if isinstance(error, distributed.DistError) or "gloo" in str(error):  # gloo has no error type of its own
             raise CannotStart(
