@@ -40,7 +40,7 @@ from lexbench.storage.code import code_facts
 from lexbench.storage.drafting import Draft
 from lexbench.storage.node import Node, Parts, Stored
 from lexbench.trec.qrels import judge_notes
-from lexbench.trec.runs import Filtered, Run
+from lexbench.trec.runs import Filtered, Run, rising_notes
 from lexbench.types import Kind, Query
 
 _SCORER = 3  # raise it when a measure's code or the form of a result changes
@@ -218,10 +218,11 @@ def completed(result: Result, run: Stored, read: Iterable[Stored], corpus: Store
         (one.folder / VECTORS_FILE for one in read if one.name == own and (one.folder / VECTORS_FILE).exists()), None
     )
     work = json.loads((run.folder / "work.json").read_bytes())  # empty if the retriever counts nothing
+    steps = [round(work.pop(name, {}).get("mean", 0) * result.counts.queries) for name in ("rises", "falls")]
     notes = dict.fromkeys(line for one in sorted(read, key=lambda one: one.name) if one.kind == "indexes" for line in one.notes)
     return msgspec.structs.replace(
         result,
-        notes=[*result.notes, *noted("index", notes)],
+        notes=[*result.notes, *noted("index", notes), *noted("run", rising_notes(*steps))],
         sizes=result.sizes | ({"index": built} if built else {}) | {"corpus": corpus.bytes},
         vectors=msgspec.json.decode(vectors.read_bytes(), type=VectorSizes) if vectors else None,
         work=SearchWork(**work, flops=work["postings"]["mean"] / (result.counts.documents or 1)) if work else None,
