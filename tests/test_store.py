@@ -11,7 +11,9 @@ from contextlib import suppress
 from errno import EACCES
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
+from safetensors.numpy import load
 from tiny import ended, produced
 
 from lexbench.compiling import loops
@@ -19,6 +21,7 @@ from lexbench.datasets.sources.ir_datasets import home_folder
 from lexbench.errors import CannotStart, NotEnoughDisk
 from lexbench.runner.jobs import failure
 from lexbench.storage import atomic
+from lexbench.storage.array_files import array_bytes
 from lexbench.storage.artifact_folder import MANIFEST, MEASURED, digest
 from lexbench.storage.node import Stored
 from lexbench.storage.stopwatch import Measurement, Stopwatch, read_measurement
@@ -257,6 +260,13 @@ try:
 except OSError as error:
     print(error.strerror)
 """
+
+
+@pytest.mark.parametrize("view", [lambda one: one[:, :2], lambda one: one[:, 1], lambda one: one.T, lambda one: one[::-1]])
+def test_views_of_arrays_are_stored_as_they_look(view):
+    """A searcher may return `docs[:, :k]`; its file holds these numbers, not their neighbours in memory."""
+    array = view(np.arange(12, dtype=np.int32).reshape(4, 3))
+    np.testing.assert_array_equal(load(array_bytes({"docs": array}))["docs"], array)
 
 
 def test_rows_that_do_not_fit_are_not_there(tmp_path):
