@@ -217,17 +217,22 @@ def completed(result: Result, run: Stored, read: Iterable[Stored], corpus: Store
     vectors = next(
         (one.folder / VECTORS_FILE for one in read if one.name == own and (one.folder / VECTORS_FILE).exists()), None
     )
-    work = json.loads((run.folder / "work.json").read_bytes())  # empty if the retriever counts nothing
-    steps = [round(work.pop(name, {}).get("mean", 0) * result.counts.queries) for name in ("rises", "falls")]
+    work = json.loads((run.folder / "work.json").read_bytes())
+    steps = [round(work.get(name, {}).get("mean", 0) * result.counts.queries) for name in ("rises", "falls")]
     notes = dict.fromkeys(line for one in sorted(read, key=lambda one: one.name) if one.kind == "indexes" for line in one.notes)
     return msgspec.structs.replace(
         result,
         notes=[*result.notes, *noted("index", notes), *noted("run", rising_notes(*steps))],
         sizes=result.sizes | ({"index": built} if built else {}) | {"corpus": corpus.bytes},
         vectors=msgspec.json.decode(vectors.read_bytes(), type=VectorSizes) if vectors else None,
-        work=SearchWork(**work, flops=work["postings"]["mean"] / (result.counts.documents or 1)) if work else None,
+        work=_search_work(work, result.counts.documents or 1) if "postings" in work else None,
         measured=msgspec.structs.replace(run.measured, seconds=result.measured.seconds, resumed=result.measured.resumed),
     )
+
+
+def _search_work(counts: Mapping[str, dict[str, float]], documents: int) -> SearchWork:
+    postings = counts["postings"]
+    return SearchWork(query_terms=counts["query_terms"], postings=postings, flops=postings["mean"] / documents)
 
 
 # ---- notes of a result: facts that readers need to understand its scores ----------------------------------------------------
