@@ -7,16 +7,16 @@ help loads nothing heavy.
 
 Settings that many functions share: *columns* names the columns of tables in a user's folder, "id=package,text=description",
 or {"id": "package", "text": "description"}; *split* is the name of its judgements. *store* is a folder instead of
-$LEXBENCH_STORE. *progress* receives the steps of the work and the notes; without one, notes are Python warnings.
+$LEXBENCH_STORE. *progress* receives the steps of the work and the notes; without one, notes are Python warnings,
+or lines on stderr where warnings are errors.
 """
 
-import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from lexbench.contracts import MEASURES
-from lexbench.display.progress import Plain, Progress
+from lexbench.display.progress import Plain, Progress, give_warning
 from lexbench.errors import CommandError, UnknownName
 from lexbench.registry import PACKAGES
 
@@ -70,7 +70,7 @@ class _Shown(Plain):
     """Progress of programs and notebooks."""
 
     def note(self, line: str) -> None:
-        warnings.warn(line, stacklevel=3)
+        give_warning(line, stacklevel=3)
 
 
 def _store(store: "str | Path | None", progress: Progress | None) -> "Store":

@@ -25,7 +25,7 @@ import lexbench
 from lexbench.display.answer import Answer
 from lexbench.display.table import Table
 from lexbench.errors import CannotStart, CommandError, InvalidFile, UnknownName
-from lexbench.storage import atomic
+from lexbench.storage import atomic, locks
 from lexbench.storage.reading import decode_json
 from lexbench.storage.stopwatch import Measurement
 from lexbench.storage.store import Store
@@ -820,6 +820,11 @@ def write_results(
     Datasets that are in a file but not in *results* are kept, and so are other measures of the same run. *on_note* gets a note
     if results on other data are replaced. Raises CommandError if a name is that of another system; then nothing is written.
     """
+    with locks.alone(folder / "results"):  # another run may add to the same files
+        return _written(results, suite, folder, on_note)
+
+
+def _written(results: Iterable[Result], suite: str, folder: Path, on_note: Callable[[str], None]) -> list[Path]:
     by_system: dict[str, dict[str, Result]] = {}
     for result in results:
         by_system.setdefault(result.system, {})[result.dataset] = result

@@ -1,15 +1,17 @@
 """The Python API."""
 
 import json
+from concurrent.futures import ThreadPoolExecutor
 
 import msgspec
 import pytest
+import samples
 from samples import Length
 from tiny import answer, ended
 
 import lexbench
 from lexbench.errors import CommandError, NotationError, UnknownName
-from lexbench.results import SystemResults, file_name, load
+from lexbench.results import SystemResults, file_name, load, write_results
 from lexbench.runner.plan import plan_suite
 from lexbench.storage.stopwatch import Measurement
 from lexbench.suites import suite as suite_named
@@ -27,6 +29,18 @@ def test_failures_are_listed_and_a_wrong_name_is_raised_before_work(tmp_path, mo
     assert "beir/nq" in str(results)
     with pytest.raises(UnknownName, match="bm25"):
         lexbench.run("beir", ["bm2"])
+
+
+def test_runs_that_write_at_once_lose_nothing(tmp_path):
+    """Runs that add measures to one file of a folder of results wait for each other, and leave no lock behind."""
+    measures = [f"P@{cutoff}" for cutoff in range(1, 9)]
+    found = [samples.result("x", [0.0], means={name: 0.0}, per_query={name: [0.0]}) for name in measures]
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(lambda one: write_results([one], "pydoc", tmp_path), found))
+
+    (whole,) = load(tmp_path / "results" / "pydoc" / "x.json", SystemResults).results
+    assert set(whole.means) == set(measures)
+    assert [path.name for path in (tmp_path / "results").iterdir()] == ["pydoc"]
 
 
 def test_results_become_a_table_and_a_data_frame(tmp_path, bread):

@@ -423,7 +423,7 @@ def test_what_engines_keep_elsewhere_goes_with_the_index(tmp_path, monkeypatch):
 # ---- the store as a list ---------------------------------------------------------------------------------------------------
 
 
-def test_the_list_shows_what_uses_what(folder, store, capsys):
+def test_the_list_shows_what_uses_what(folder, store, monkeypatch, capsys):
     """Each artifact comes once, with its users; removing one removes these too, and never what others use."""
     systems = ["-r", "bm25", "-r", "bm25(k1=2.0)", "-r", "lexmae_nano@impact"]
     ended(capsys, 0, "run", "dataset", folder, *systems)
@@ -438,6 +438,10 @@ def test_the_list_shows_what_uses_what(folder, store, capsys):
     planned = answer(capsys, "store", "remove", "lexmae_nano@impact", "--dry-run", "--json")["artifacts"]
     assert sorted(one["name"].partition("/")[0] for one in planned) == ["encodings", "indexes", "results", "runs"]
     assert len(answer(capsys, "store", "list", "--json")["artifacts"]) == 10
+    with monkeypatch.context() as read_only:
+        read_only.setattr(os, "access", lambda *_: False)  # root can write anywhere
+        said = ended(capsys, 3, "store", "remove", "lexmae_nano@impact").err
+        assert said.endswith("(no permission); nothing was removed\n")
     ended(capsys, 0, "store", "remove", "lexmae_nano@impact")
     ended(capsys, 0, "store", "remove", "bm25(k1=2.0)")
     assert len(answer(capsys, "store", "list", "--json")["artifacts"]) == 4

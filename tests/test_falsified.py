@@ -67,13 +67,10 @@ def queries(measure, value, where=lambda _result, _at: True, count=1):
         for at in places:
             values[at] = value(values[at]) if callable(value) else value
         mean = result["means"][measure] = math.fsum(values) / len(values)
-        for facts in (result["ties"], result["incomplete"]):
-            if measure in facts:
-                facts[measure] |= {"highest": max(mean, facts[measure]["highest"])}
-        if measure in result["incomplete"]:
-            result["incomplete"][measure]["condensed"] = max(mean, result["incomplete"][measure]["condensed"])
+        if bounds := result["incomplete"].get(measure):
+            bounds |= {name: max(mean, bounds[name]) for name in ("highest", "condensed")}
         if measure in result["ties"]:
-            result["ties"][measure]["lowest"] = min(mean, result["ties"][measure]["lowest"])
+            result["ties"][measure] |= {"lowest": mean, "highest": mean}
 
     return each(field("top", []), change)
 
@@ -209,6 +206,9 @@ VALUES = {  # (a): what no ranking has, whatever was judged; and (b): what these
     "a measure that is none": (add_measure("best of all", 0.9), "best of all"),
     "R 1 wherever a document was found": (queries(R, 1.0, has(R, positive), count=115), AP, "no ranks give this value"),
     "R of one document fewer": (queries(R, 0.0, has(R, lambda value: value == 1)), "is 0"),
+    "ties in half a query": (field(f"ties/{S}/queries", 0.5 / 115), "ties across the cutoff of"),
+    "an interval for ties that nothing makes": (field(f"ties/{S}/lowest", 0.0), "is wider than ties in"),
+    "scores of another precision": (field("precision", "half"), "the precision 'half'"),
     "another share of judged documents": (field("counts/judged", 1.0), "another share of judged documents than Judged@10"),
     "documents left out for their grade": (field("counts/excluded", 99), "which the contract pydoc/test@1 keeps"),
     "queries' own documents left out": (field("counts/self_matches", 9), "which the contract pydoc/test@1 keeps"),
@@ -228,6 +228,10 @@ TIMINGS = {  # (c)
     "QPS of 0": (time("qps/e2e", 0.0), "no QPS above 0"),
     "no QPS of search": (time("qps", lambda rates: {"e2e": rates["e2e"]}), "no QPS above 0 for each"),
     "a reversed range": (time("qps_range/e2e", lambda both: both[::-1]), "range of QPS"),
+    "a process of three times the QPS": (
+        time("qps_range", lambda one: {stage: [low, 3 * high] for stage, (low, high) in one.items()}), "flags do not say"),
+    "a process of a third of the QPS": (time("qps_range/e2e/0", lambda rate: rate / 3), "which its flags do not say"),
+    "a range of e2e above that of a step": (time("qps_range/e2e/1", lambda rate: rate * 1.5), "above that of encode_query"),
     "no range": (time("qps_range", {}), "no range of QPS"),
     "p95 below p50": (time("stages/e2e/p50", 10.0), "out of order"),
     "mean below half of p50": (time("stages/e2e/mean", 1e-9), "its timing"),
@@ -286,6 +290,7 @@ TIMINGS = {  # (c)
 ORIGINS = {  # (d)
     "an index of 1 byte": (each(field("sizes/index", 1), time("disk", {"all": 1})), "its index has 1 bytes for 5,048"),
     "an index of half the bytes": (field("sizes/index", lambda size: size // 2), "the files of its index have"),
+    "a corpus of 1 byte": (field("sizes/corpus", 1), "its corpus has 1 bytes for 5,048"),
     "made in the future": (field("measured/started", FUTURE), "in the future"),
     "made at no date": (field("measured/started", "soon"), "no date"),
     "another version of the plug-in": (recipe("version", 99), "version 99 of retrievers/bm25, and this lexbench has"),
@@ -324,6 +329,10 @@ OF_NANO = {
     ),
     "another version of an engine": (recipe("settings/engine/version", 3), "version 3 of engines/impact"),
     "bytes per document": (field("vectors/bytes_per_document", 1.0), "1.0 bytes per document"),
+    "more cut texts than texts": (field("vectors/truncated", 5049), "5,049 of its texts were cut"),
+    "more empty texts than texts": (field("vectors/empty", 5049), "5,049 are empty, of 5,048 documents"),
+    "dimensions of terms": (field("vectors/dimensions", 384), "terms and dimensions"),
+    "half a term": (field("work/query_terms/max", 88.5), "no whole numbers"),
     "terms out of order": (field("vectors/terms/max", 0.5), "out of order"),
     "FLOPS": (field("work/flops", 1e-9), "FLOPS"),
     "postings out of order": (field("work/postings/p50", 1e12), "out of order"),

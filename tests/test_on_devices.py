@@ -194,7 +194,7 @@ def test_another_device_does_the_work_of_a_lost_one(monkeypatch):
     lost = RuntimeError("CUDA error: unspecified launch failure\nCUDA kernel errors might be reported later")
     failing(monkeypatch, lambda device, block, _self: lost if device == 1 and block > 3 else None)
     with pytest.warns(
-        RuntimeWarning, match="searching on cpu failed, and other devices do its work: CUDA error: unspec.* failure$"
+        UserWarning, match="searching on cpu failed, and other devices do its work: CUDA error: unspec.* failure$"
     ):
         hits = index.search(QUERIES, None, 700)
 

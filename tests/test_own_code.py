@@ -503,6 +503,19 @@ def test_a_program_searches(tmp_path):
     assert system(f'command("{program}", revision="1")').recipe != named.recipe
 
 
+@pytest.mark.parametrize(
+    ("scores", "said"), [((0.1, 0.2, 0.3), True), ((0.3, 0.2, 0.1), False), ((0.1, 0.3, 0.2), False), ((1, 1, 1), False)]
+)
+def test_distances_have_a_note(tmp_path, scores, said):
+    """Answers whose scores rise from document to document, in every query, may be distances; a dict has an order, too."""
+    pairs = list(zip(("d1", "d2", "d3"), scores, strict=True))
+    names = ("q1", "q2", "q3")
+    data = {"corpus": CORPUS, "queries": dict.fromkeys(names, "a"), "qrels": {one: {"d1": 1} for one in names}}
+    answers = {form.__name__: lambda queries, _k, form=form: {one: form(pairs) for one in queries} for form in (list, dict)}
+    for result in lexbench.run(data, answers, measures=["nDCG@10"], store=tmp_path):
+        assert ("the scores never fall from line to line" in "".join(texts_of(result.notes))) is said
+
+
 def script(tmp_path, body, timeout=1.0):
     """Write a program in Python that runs *body* for each line, and return its expression with a *timeout* in seconds."""
     (tmp_path / "p.py").write_text(f"{PROGRAM}{body}\n")

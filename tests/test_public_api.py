@@ -6,6 +6,7 @@ import json
 import pickle
 import subprocess
 import sys
+import warnings
 from importlib.util import find_spec
 
 import click
@@ -313,3 +314,16 @@ def test_long_work_shows_progress_without_being_asked(capsys, monkeypatch):
         shown.note("careful")
 
     assert capsys.readouterr().err.startswith("bm25 on cars: search: 5/10 queries")
+
+
+def test_notes_are_no_errors_where_warnings_are(tmp_path, bread, capsys):
+    """With `python -W error`, a note in the middle of a job ends neither the job nor its artifacts: it is a line on stderr."""
+    first = lexbench.run(bread, ["bm25"], store=tmp_path)
+    for damaged in (tmp_path / "results").glob("*/result.json"):
+        damaged.write_text("{}")
+    with warnings.catch_warnings(action="error"):
+        again = lexbench.run(bread, ["bm25"], store=tmp_path)
+
+    assert again.failures == []
+    assert [one.means for one in again] == [one.means for one in first]
+    assert "removed, it will be made again" in capsys.readouterr().err

@@ -3,20 +3,29 @@
 import json
 import multiprocessing
 import os
+import pwd
 import subprocess
 import sys
 import time
 from contextlib import suppress
+from errno import EACCES
+from types import SimpleNamespace
 
+import numpy as np
 import pytest
+from safetensors.numpy import load
 from tiny import ended, produced
 
+from lexbench.compiling import loops
+from lexbench.datasets.sources.ir_datasets import home_folder
 from lexbench.errors import CannotStart, NotEnoughDisk
+from lexbench.runner.jobs import failure
 from lexbench.storage import atomic
+from lexbench.storage.array_files import array_bytes
 from lexbench.storage.artifact_folder import MANIFEST, MEASURED, digest
 from lexbench.storage.node import Stored
 from lexbench.storage.stopwatch import Measurement, Stopwatch, read_measurement
-from lexbench.storage.store import Store
+from lexbench.storage.store import Store, default_root
 
 
 def write(text):
@@ -183,6 +192,33 @@ def test_two_processes_make_one_thing_once(tmp_path):
     assert len(lines) == 1
 
 
+def test_a_user_without_a_home_names_a_store(monkeypatch):
+    """In a container, a user may be a number alone. Only the place of the store must then be given."""
+    for name in ("HOME", "XDG_CACHE_HOME", "LEXBENCH_STORE", "NUMBA_CACHE_DIR", "IR_DATASETS_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(pwd, "getpwuid", lambda number: {}[number])  # as for an unknown user
+    with pytest.raises(CannotStart, match="this user has no home folder; set LEXBENCH_STORE"):
+        default_root()
+    assert loops.cache_folder.__wrapped__() is None
+    assert not home_folder().exists()
+
+
+def test_a_folder_of_another_user_in_the_store_is_one_line(tmp_path):
+    """A job that cannot write a part of the store says which, and is no bug of its system."""
+    job = SimpleNamespace(name="bm25 on x", command="again")
+    denied = PermissionError(EACCES, "Permission denied", str(tmp_path / "indexes" / "a.draft"))
+    line = failure(denied, job, Store(tmp_path)).error
+    assert line == f"the store cannot be used: {denied.filename}: Permission denied; set LEXBENCH_STORE to another folder"
+
+
+def test_a_lock_that_cannot_be_taken_is_one_line(tmp_path):
+    """A file system without locks, or a lock file of another user, is an error of the user's, with the file and the reason."""
+    (tmp_path / "locks").mkdir()
+    (tmp_path / "locks" / f"indexes-{digest({})}.lock").mkdir()  # stands for both: root may open any file
+    with pytest.raises(CannotStart, match=r"cannot lock .*locks/indexes-.*\.lock \(Is a directory\); choose a folder that"):
+        produced(Store(tmp_path), "indexes", "n", {}, write("x"))
+
+
 def test_too_little_disk_is_refused(tmp_path):
     """If the estimate is above the free space, the error message has both."""
     with pytest.raises(NotEnoughDisk, match=r"about 1,000,000,000.0 GB .* are free"):
@@ -224,6 +260,13 @@ try:
 except OSError as error:
     print(error.strerror)
 """
+
+
+@pytest.mark.parametrize("view", [lambda one: one[:, :2], lambda one: one[:, 1], lambda one: one.T, lambda one: one[::-1]])
+def test_views_of_arrays_are_stored_as_they_look(view):
+    """A searcher may return `docs[:, :k]`; its file holds these numbers, not their neighbours in memory."""
+    array = view(np.arange(12, dtype=np.int32).reshape(4, 3))
+    np.testing.assert_array_equal(load(array_bytes({"docs": array}))["docs"], array)
 
 
 def test_rows_that_do_not_fit_are_not_there(tmp_path):

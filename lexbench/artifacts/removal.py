@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from lexbench import registry
-from lexbench.errors import LexbenchError, one_line
+from lexbench.errors import CannotStart, LexbenchError, one_line
 from lexbench.plugins import Engine
 from lexbench.storage.artifact_folder import ENGINE_DIR
 from lexbench.storage.node import Stored
@@ -34,7 +34,7 @@ def remove(store: Store, folder: Path) -> str:
 def prepare(store: Store) -> None:
     """Make the folder of the store, and remove what killed processes have left that no other process can use."""
     store.prepare()
-    with suppress(OSError):  # it can only be read
+    with suppress(OSError, CannotStart):  # it can only be read
         for session in store.dead_sessions():
             close(store, session)
 

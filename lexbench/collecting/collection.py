@@ -19,7 +19,7 @@ from typing import Any, Self
 
 import msgspec
 import numpy as np
-from filelock import FileLock, Timeout
+from filelock import BaseFileLock, Timeout
 
 from lexbench.analysis.judgements import LeftOut, leave_one_out
 from lexbench.artifacts.describe import describe
@@ -40,7 +40,7 @@ from lexbench.runner.judging import Answers, GradeAgreement, ask, documents_to_j
 from lexbench.runner.plan import systems_of
 from lexbench.runner.search import Data, SystemRun, data_of
 from lexbench.runner.systems import resolve
-from lexbench.storage import atomic
+from lexbench.storage import atomic, locks
 from lexbench.storage.artifact_folder import digest
 from lexbench.storage.reading import decode_json, lines, read_toml
 from lexbench.storage.toml import toml
@@ -215,15 +215,13 @@ class Collection:
 
     # ---- judgements
 
-    def lock(self, name: str) -> FileLock:
+    def lock(self, name: str) -> BaseFileLock:
         """Lock the judgements of a person. Raises CannotStart if another process adds to them."""
-        lock = FileLock(self.answers(name).path.with_suffix(".lock"), thread_local=False)
         try:
-            lock.acquire(timeout=0)
+            return locks.taken(self.answers(name).path.with_suffix(".lock"))
         except Timeout:
             what = f"{name} judges {self.path} in another process; end that one"
             raise CannotStart(f"{what}, or give another person's name: --name NAME") from None
-        return lock
 
     def answers(self, name: str, stamp: str = "") -> Answers:
         """Return the judgements of the judge *name*, and their file. Raises CommandError if no person can have that name."""

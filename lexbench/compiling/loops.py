@@ -66,9 +66,9 @@ def cache_folder() -> Path | None:
     for name in SOURCES:
         digest.update((package / name).read_bytes())
     user = str(os.getuid()) if hasattr(os, "getuid") else ""  # Windows gives each user a folder
-    root = Path(os.environ.get("NUMBA_CACHE_DIR") or user_cache_path("lexbench")) / f"compiled{user}"
-    folder = root / digest.hexdigest()[:_DIGITS]
-    with suppress(OSError, ValueError):
+    with suppress(OSError, ValueError, RuntimeError):  # the last for a user without a home folder
+        root = Path(os.environ.get("NUMBA_CACHE_DIR") or user_cache_path("lexbench")) / f"compiled{user}"
+        folder = root / digest.hexdigest()[:_DIGITS]
         root.mkdir(mode=0o700, parents=True, exist_ok=True)
         folder.mkdir(mode=0o700, exist_ok=True)
         made = [path.lstat() for path in (root, folder)]

@@ -1,6 +1,7 @@
 """How long work reports its progress. The work never prints: it calls a `Progress`, and `Plain` writes lines on stderr."""
 
 import sys
+import warnings
 from collections.abc import Callable
 from contextlib import suppress
 from datetime import timedelta
@@ -19,6 +20,17 @@ def clock() -> float:
 
 
 Share: TypeAlias = Callable[[int], float]
+
+
+def give_warning(line: str, stacklevel: int) -> None:
+    """Give a Python warning, as `warnings.warn` does: once per place in the code.
+
+    Where warnings are errors, the line goes to stderr: an exception in the middle of the work would cost the work.
+    """
+    try:
+        warnings.warn(line, stacklevel=stacklevel + 1)
+    except UserWarning:
+        Plain().line(line)
 
 
 class Progress:

@@ -21,11 +21,12 @@ from typing import Any
 import numpy as np
 import scipy
 from numpy.typing import NDArray
-from safetensors.numpy import load_file, save
+from safetensors.numpy import load_file
 
 from lexbench.arrays.vectors import canonical, kind_of, offsets_of, ranges, stacked
 from lexbench.errors import LexbenchError
 from lexbench.storage import atomic
+from lexbench.storage.array_files import array_bytes
 from lexbench.types import Kind, MultiVectors
 
 SHARD = 2048  # documents; a kill costs at most the work on one shard, a few minutes on one core of a laptop
@@ -65,7 +66,7 @@ def packed(vectors: Any, *, truncated: int = 0, storage: str = "float32") -> byt
     if not np.isfinite(arrays[name]).all():
         raise LexbenchError(f"the encoder made values that are not finite {storage} numbers")
     # Not save_file, whose temporary file a kill would leave behind; and no metadata, because their order is random.
-    return save(arrays | {"facts": np.array([width, truncated])})
+    return array_bytes(arrays | {"facts": np.array([width, truncated])})
 
 
 def _arrays(vectors: Any) -> tuple[dict[str, NDArray[Any]], int]:

@@ -8,7 +8,7 @@ import os
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from numbers import Integral
 from pathlib import Path
 from typing import Any
@@ -82,6 +82,7 @@ class ForeignSearcher(Searcher):
     ask: Ask
     doc_ids: NDArray[np.bytes_]
     one_call: bool = False
+    _steps: dict[str, tuple[int, int]] = field(default_factory=dict)  # by query: from line to line, rises and falls of scores
 
     def encode(self, queries: Sequence[str]) -> list[Query]:
         """Return the queries, with numbers as their ids."""
@@ -101,6 +102,11 @@ class ForeignSearcher(Searcher):
         for row, (found, values) in enumerate(rows):
             docs[row, : len(found)], scores[row, : len(found)] = found, values
         return Hits(docs, scores)
+
+    def work(self, encoded: Sequence[Query]) -> dict[str, NDArray[np.int64]]:
+        """Return how often the scores of each query's answer rise and fall from line to line, as it came."""
+        steps = np.array([self._steps.pop(query.query_id, (0, 0)) for query in encoded], np.int64).reshape(-1, 2)
+        return {"rises": steps[:, 0], "falls": steps[:, 1]}
 
     def _best(self, query: str, answer: Any, k: int) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
         """Return the positions and scores of the best *k* documents, of equal scores the lower position first."""
@@ -123,6 +129,7 @@ class ForeignSearcher(Searcher):
         for fault, wrong in faults.items():
             if wrong.any():
                 raise self._error(query, f"document {echoed(ids[int(wrong.argmax())])} {fault}")
+        self._steps[query] = int((scores[1:] > scores[:-1]).sum()), int((scores[1:] < scores[:-1]).sum())
         order = np.lexsort((docs, -scores))[:k]
         return docs[order], scores[order]
 

@@ -1,6 +1,7 @@
 """The store as tables: its artifacts and what uses them, what to remove, and whether it is intact."""
 
 import json
+import os
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -11,7 +12,7 @@ from typing import Any
 
 import msgspec
 import numpy as np
-from filelock import FileLock, Timeout
+from filelock import Timeout
 
 from lexbench.artifacts.graph import FORMAT
 from lexbench.artifacts.removal import remove
@@ -19,12 +20,13 @@ from lexbench.datasets.location import find_again
 from lexbench.display.answer import Answer
 from lexbench.display.progress import Progress
 from lexbench.display.table import Table
-from lexbench.errors import CommandError, LexbenchError, UnknownName
+from lexbench.errors import CannotStart, CommandError, LexbenchError, UnknownName
 from lexbench.results import Result
 from lexbench.runner import jobs
 from lexbench.runner.plan import Plan, job_of
 from lexbench.runner.search import read_run
 from lexbench.runner.systems import system
+from lexbench.storage import locks
 from lexbench.storage.node import Stored, references
 from lexbench.storage.store import Store, finished_folders, readable, readable_bytes
 
@@ -140,9 +142,9 @@ class StoreContents:
         """Return whether no process is making an artifact."""
         path = self.store.root / "locks" / f"{name.replace('/', '-')}.lock"
         try:
-            with FileLock(path, timeout=0):
+            with locks.taken(path):
                 return True
-        except (Timeout, OSError):
+        except (Timeout, CannotStart):
             return False
 
 
@@ -192,10 +194,13 @@ def _age(seconds: float) -> str:
 
 
 def remove_artifacts(store: Store, names: Sequence[str], *, unreachable: bool, dry_run: bool) -> StoreList:
-    """Remove what *names* stand for, see `lexbench.store_remove`. Raises CommandError without names, UnknownName for one."""
+    """Remove what *names* stand for, see `lexbench.store_remove`.
+
+    Raises CommandError without names, UnknownName for one, and CannotStart if something cannot be removed: then nothing is.
+    """
     if not names and not unreachable:
         raise CommandError("name a dataset, a system or an artifact of lexbench store list, or type --unreachable")
-    found, gone, left = StoreContents(store), set[str](), list[str]()
+    found, gone = StoreContents(store), set[str]()
     for name in names:
         if not (called := found.called(name)):
             known = sorted({found.label(one) for one in found.folders})
@@ -205,8 +210,10 @@ def remove_artifacts(store: Store, names: Sequence[str], *, unreachable: bool, d
         gone |= found.unreachable()
     items = found.items(gone)
     order = sorted(gone, key=lambda name: len(found.uses.get(name, ())), reverse=True)  # users before what they use
-    for name in () if dry_run else order:
-        left += filter(None, [remove(store, found.folders.get(name) or found.drafts[name])])
+    folders = [] if dry_run else [found.folders.get(name) or found.drafts[name] for name in order]
+    if kept := [one for one in folders if not all(os.access(place, os.W_OK) for place in (one.parent, one))]:
+        raise CannotStart(f"cannot remove {kept[0]} (no permission); nothing was removed")
+    left = list(filter(None, [remove(store, folder) for folder in folders]))
     return StoreList(artifacts=items, what="would be removed; nothing was" if dry_run else "removed", left=left)
 
 

@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from safetensors.numpy import load_file, save
+from safetensors.numpy import load_file
 
 from lexbench.arrays.vectors import kind_of, rows_of
 from lexbench.artifacts.corpora import StoredTexts
@@ -29,6 +29,7 @@ from lexbench.errors import LexbenchError
 from lexbench.plugins import Encoder, Engine, Index, Rescorer, Retriever, Searcher, Transform
 from lexbench.registry import optional
 from lexbench.storage import atomic
+from lexbench.storage.array_files import array_bytes
 from lexbench.storage.artifact_folder import ENGINE_DIR, VECTORS_FILE, write_notes
 from lexbench.storage.drafting import Draft
 from lexbench.storage.node import Node, Parts
@@ -127,7 +128,7 @@ class Encoded(Retriever):
         states = [(at, transform.state()) for at, transform in enumerate(self.transforms) if transform.learns]
         arrays = {f"{at}.{name}": np.ascontiguousarray(array) for at, state in states for name, array in state.items()}
         if arrays:
-            atomic.write_bytes(path / _LEARNED, save(arrays))
+            atomic.write_bytes(path / _LEARNED, array_bytes(arrays))
 
     def with_state(self, path: Path) -> Self:
         """Return a copy whose transforms know what those of the index *path* have learned."""

@@ -156,6 +156,8 @@ def failure(error: BaseException, job: Job, store: Store) -> Outcome:
             again = None
     elif isinstance(error, OSError) and error.errno in (ENOSPC, EDQUOT):
         line = f"the disk of {store.root} is full; free some space, and the same command continues"
+    elif isinstance(error, OSError) and store.root in Path(str(error.filename)).parents:  # e.g. a folder of another user
+        line = f"the store cannot be used: {error.filename}: {error.strerror}; set LEXBENCH_STORE to another folder"
     elif isinstance(error, MemoryError):
         line = f"{job.name}: there is not enough memory for it"
     else:

@@ -16,7 +16,7 @@ from lexbench.errors import CannotStart, LexbenchError, NotationError, UnknownNa
 from lexbench.measures import parse as parse_measure
 from lexbench.notation import PYTHON_OBJECT, Call, Expression, parse
 from lexbench.plugins import CHOSEN_WEIGHTS, Model
-from lexbench.results import EXPOSURES, KEPT, Result, kept_ids
+from lexbench.results import EXPOSURES, KEPT, Result, VectorSizes, kept_ids
 from lexbench.runner.exposure import SEEN, UNKNOWN, least_exposure
 from lexbench.runner.systems import retrievers
 from lexbench.runner.timing_checks import in_the_future
@@ -63,20 +63,40 @@ def _faults_of_sizes(result: Result) -> Iterator[str]:
     one_bit_each = result.recipe.get("plugin") in ("retrievers/bm25", "retrievers/bm25_lucene", "retrievers/encoded")
     if one_bit_each and index is not None and 8 * index < (documents or 0):
         yield f"its index has {index:,} bytes for {documents:,} documents"
+    if (corpus := result.sizes.get("corpus")) is not None and corpus < (documents or 0):  # each has an id, of a byte or more
+        yield f"its corpus has {corpus:,} bytes for {documents:,} documents"
     spreads = [vectors.terms] if vectors else []
     for spread in [*spreads, *([work.query_terms, work.postings] if work else [])]:
         known = [spread[name] for name in ("p50", "p95", "max") if name in spread]
         if known != sorted(known) or not 0 <= spread.get("mean", 0) <= spread.get("max", spread.get("mean", 0)):
             yield "its counts of terms or postings are out of order"
-    if vectors:  # 3 bytes per term; 4 per dimension, or a bit and more of codes: see `VectorSizes`
-        most = 3 * vectors.terms.get("mean", 0) if vectors.terms else 4 * vectors.dimensions * vectors.vectors
-        least = most if vectors.terms else most / 32
-        if not least - 1 <= vectors.bytes_per_document <= most + 1:
-            yield f"its vectors have {vectors.bytes_per_document:,.1f} bytes per document, and their sizes give {most:,.1f}"
+        elif not _can_be_counts(spread):
+            yield "its counts of terms or postings are those of no whole numbers"
+    if vectors:
+        yield from _faults_of_vectors(vectors, documents)
     if work and work.flops is not None and documents and "mean" in work.postings:
         flops = work.postings["mean"] / documents
         if abs(work.flops - flops) > _ROUNDING * max(1.0, flops):
             yield f"it has {work.flops:.4g} FLOPS, and its postings give {flops:.4g}"
+
+
+def _faults_of_vectors(vectors: VectorSizes, documents: int | None) -> Iterator[str]:
+    """Yield sizes that no vectors of so many *documents* have."""
+    if documents and max(vectors.truncated, vectors.empty) > documents:
+        yield f"{vectors.truncated:,} of its texts were cut and {vectors.empty:,} are empty, of {documents:,} documents"
+    if vectors.terms and (vectors.dimensions or vectors.vectors):
+        yield "its vectors have terms and dimensions"
+    # 3 bytes per term; 4 per dimension, or a bit and more of codes: see `VectorSizes`
+    most = 3 * vectors.terms.get("mean", 0) if vectors.terms else 4 * vectors.dimensions * vectors.vectors
+    least = most if vectors.terms else most / 32
+    if not least - 1 <= vectors.bytes_per_document <= most + 1:
+        yield f"its vectors have {vectors.bytes_per_document:,.1f} bytes per document, and their sizes give {most:,.1f}"
+
+
+def _can_be_counts(spread: Mapping[str, float]) -> bool:
+    """Return whether whole numbers can have this mean, median and largest value."""
+    median, largest = spread.get("p50", 0), spread.get("max", 0)
+    return not largest % 1 and not 2 * median % 1 and spread.get("mean", median) >= median / 2
 
 
 def impossible_origin(result: Result, contract: Contract | None) -> Iterator[str]:

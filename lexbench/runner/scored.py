@@ -40,7 +40,7 @@ from lexbench.storage.code import code_facts
 from lexbench.storage.drafting import Draft
 from lexbench.storage.node import Node, Parts, Stored
 from lexbench.trec.qrels import judge_notes
-from lexbench.trec.runs import Filtered, Run
+from lexbench.trec.runs import Filtered, Run, rising_notes
 from lexbench.types import Kind, Query
 
 _SCORER = 3  # raise it when a measure's code or the form of a result changes
@@ -218,14 +218,16 @@ def completed(result: Result, run: Stored, read: Iterable[Stored], corpus: Store
         (one.folder / VECTORS_FILE for one in read if one.name == own and (one.folder / VECTORS_FILE).exists()), None
     )
     work = json.loads((run.folder / "work.json").read_bytes())  # empty if the retriever counts nothing
-    cut_pairs = work.pop(CUT_PAIRS, {}).get("mean", 0.0)
+    steps = [round(work.get(name, {}).get("mean", 0) * result.counts.queries) for name in ("rises", "falls")]
+    cut_pairs = work.get(CUT_PAIRS, {}).get("mean", 0.0)
     notes = dict.fromkeys(line for one in sorted(read, key=lambda one: one.name) if one.kind == "indexes" for line in one.notes)
+    found = [*noted("index", notes), *noted("model", _cut_notes(cut_pairs)), *noted("run", rising_notes(*steps))]
     return msgspec.structs.replace(
         result,
-        notes=[*result.notes, *noted("index", notes), *noted("model", _cut_notes(cut_pairs))],
+        notes=[*result.notes, *found],
         sizes=result.sizes | ({"index": built} if built else {}) | {"corpus": corpus.bytes},
         vectors=msgspec.json.decode(vectors.read_bytes(), type=VectorSizes) if vectors else None,
-        work=SearchWork(**work, flops=work["postings"]["mean"] / (result.counts.documents or 1)) if work else None,
+        work=_search_work(work, result.counts.documents or 1) if "postings" in work else None,
         measured=msgspec.structs.replace(run.measured, seconds=result.measured.seconds, resumed=result.measured.resumed),
     )
 
@@ -233,6 +235,11 @@ def completed(result: Result, run: Stored, read: Iterable[Stored], corpus: Store
 def _cut_notes(cut_pairs: float) -> list[str]:
     """Return a note if a reranker has cut pairs; *cut_pairs* is their number per query."""
     return [f"its reranker cut {cut_pairs:,.2f} pairs per query to its maximum length"] if cut_pairs >= _FEW_PAIRS else []
+
+
+def _search_work(counts: Mapping[str, dict[str, float]], documents: int) -> SearchWork:
+    postings = counts["postings"]
+    return SearchWork(query_terms=counts["query_terms"], postings=postings, flops=postings["mean"] / documents)
 
 
 # ---- notes of a result: facts that readers need to understand its scores ----------------------------------------------------

@@ -13,7 +13,7 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from safetensors.numpy import load_file, save
+from safetensors.numpy import load_file
 
 from lexbench.artifacts.corpora import DatasetCorpus, StoredTexts
 from lexbench.artifacts.searches import Search
@@ -25,6 +25,7 @@ from lexbench.engines.kernels.checks import as_hits
 from lexbench.plugins import Retriever, Searcher
 from lexbench.runner.systems import System
 from lexbench.storage import atomic
+from lexbench.storage.array_files import array_bytes
 from lexbench.storage.artifact_folder import KeyFacts
 from lexbench.storage.code import code_facts
 from lexbench.storage.drafting import Draft, DraftBlock
@@ -158,7 +159,7 @@ def own_positions(corpus: StoredCorpus, queries: Sequence[Query]) -> NDArray[np.
 def write_run(ranked: Filtered, folder: Path, corpus: StoredCorpus) -> None:
     """Write a run: its arrays, its query ids, and the folder name of the corpus, which has the document ids."""
     run = ranked.run
-    arrays = save({"offsets": run.offsets, "docs": run.docs, "scores": run.scores})
+    arrays = array_bytes({"offsets": run.offsets, "docs": run.docs, "scores": run.scores})
     atomic.write_bytes(folder / "run.safetensors", arrays)
     facts = {"corpus": corpus.path.name, "self_matches": ranked.dropped, "queries": run.query_ids}
     atomic.write_text(folder / "run.json", json.dumps(facts, ensure_ascii=False) + "\n")

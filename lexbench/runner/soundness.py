@@ -31,10 +31,12 @@ from lexbench.runner.timing_checks import impossible_timing, numbers_in
 from lexbench.runner.value_checks import impossible_values, unattainable_values
 from lexbench.synonyms import nearest
 from lexbench.trec.qrels import Qrels
+from lexbench.trec.runs import PRECISIONS
 
 _ROUNDING = 1e-6  # allowed between a mean and the mean of the written values
 _SHOWN_DIGITS = 16  # of a digest, in a message
 _FEWEST_SEEDS = 2
+_UNORDERED = ("Success", "AllRelevant", "R", "RCap", "P", "Judged")  # changed only by ties across the cutoff
 _DIGESTED = {"queries": "queries", "qrels": "judgements", "corpus": "corpus"}
 
 # ---- reading ---------------------------------------------------------------------------------------------------------------
@@ -167,6 +169,7 @@ def contradictions(result: Result) -> Iterator[str]:
         ),
         "it has two timings of one kind": len({(one.scenario, one.k, one.fingerprint) for one in timings}) < len(timings),
         "it has a count, a size or a time below 0, or an infinite one": not all(0 <= number < inf for number in amounts),
+        f"its scores have the precision {result.precision!r}": result.precision not in ("", *PRECISIONS),
         "its recall of exact is not from 0 to 1": not all(0 <= share <= 1 for share in result.found.values()),
         f"it is {'' if result.bound else 'not '}marked as an upper bound, and its system {'has' if bound else 'has no'} "
         'weights="oracle"': bound not in (None, result.bound),
@@ -224,6 +227,13 @@ def _faults_of_measure(result: Result, measure: str, mean: float, values: list[f
     if tie:
         span = f"the tie interval of {measure}, from {tie.lowest} to {tie.highest},"
         impossible[f"{span} does not hold its mean {mean}"] = not (tie.lowest - _ROUNDING <= mean <= tie.highest + _ROUNDING)
+        crossing, wide = tie.queries * len(values), tie.highest - tie.lowest > tie.queries + _ROUNDING
+        impossible[f"ties across the cutoff of {measure} in {crossing:.6g} of {len(values)} queries"] = (
+            result.seeds is None and abs(crossing - round(crossing)) > _ROUNDING * len(values)
+        )
+        impossible[f"{span} is wider than ties in {crossing:.0f} of {len(values)} queries make it"] = (
+            wide and type(native).__name__ in _UNORDERED
+        )
     if native and type(native).__module__.startswith("lexbench.measures."):  # values of a plug-in may be no shares
         structs = [facts[measure] for facts in (result.ties, result.incomplete) if measure in facts]
         shares = [mean, *values, result.other_precision.get(measure, 0), *(one for facts in structs for one in astuple(facts))]

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime, timedelta
-from math import isfinite
+from math import inf, isfinite
 from typing import Any
 
 import msgspec
@@ -31,6 +31,7 @@ _LEAST_SHARE, _MOST_SHARE = 0.5, 1.02  # of the time of a query that its two ste
 # QPS times the mean latency is about 1. Other work of the machine lowers it without limit: it makes few passes much longer.
 _LEAST_PRODUCT, _MOST_PRODUCT = 0.8, 1.1
 _LEAST_TIME, _MOST_TIME = 0.6, 2.0  # timed seconds as a share of those that were asked for
+_MOST_APART = 2.0  # QPS of a process against that of all: passes that differ by more than 5 % are flagged as noisy
 _DISTURBED = {"noisy", "overhead"}  # flags of timings that are not ranked, or whose passes have other work in them
 _LATEST = timedelta(days=2)  # ahead of this machine's clock
 
@@ -108,11 +109,7 @@ def _rates(timing: Timing) -> Iterator[str]:
     total, quiet = timing.qps["e2e"], not _DISTURBED & set(timing.flags)
     if min(timing.qps.values()) < total * (1 - _SLACK):
         yield "its e2e has more QPS than one of the two steps in it"
-    for stage, (low, high) in timing.qps_range.items():
-        if not 0 < low <= high:
-            yield f"its range of QPS of {stage} goes from {low:,.4g} to {high:,.4g}"
-        elif not low * 0.999 <= timing.qps[stage] <= high * 1.001:
-            yield f"its QPS of {stage} is {timing.qps[stage]:,.4g}, outside its range from {low:,.4g} to {high:,.4g}"
+    yield from _ranges(timing, quiet=quiet)
     for name, steps in {"": timing.stages, " in the first pass": timing.first_pass}.items():
         for stage, latency in steps.items():
             yield from _latency(timing, f"{stage}{name}", latency)
@@ -130,6 +127,20 @@ def _rates(timing: Timing) -> Iterator[str]:
     too_short = timing.passes * one < least and timing.passes < MOST_PASSES * timing.processes
     if too_short or (timing.passes * one > most and timing.passes > LEAST_PASSES * timing.processes):
         yield f"its {timing.passes} passes took {timing.passes * one:.3g} s in place of {asked:.3g} s"
+
+
+def _ranges(timing: Timing, *, quiet: bool) -> Iterator[str]:
+    """Yield ranges of QPS over the processes that contradict the QPS of all, or each other."""
+    total, whole = timing.qps["e2e"], timing.qps_range.get("e2e", (0.0, 0.0))
+    for stage, (low, high) in timing.qps_range.items():
+        if not 0 < low <= high:
+            yield f"its range of QPS of {stage} goes from {low:,.4g} to {high:,.4g}"
+        elif not low * 0.999 <= timing.qps[stage] <= high * 1.001:
+            yield f"its QPS of {stage} is {timing.qps[stage]:,.4g}, outside its range from {low:,.4g} to {high:,.4g}"
+        if whole[0] > low * (1 + _SLACK) or whole[1] > high * (1 + _SLACK):  # in each pass, a step is a part of it
+            yield f"its range of QPS of e2e is above that of {stage}"
+        if quiet and stage == "e2e" and max(total / low if low else inf, high / total) > _MOST_APART:
+            yield f"its QPS is {total:,.4g} and goes from {low:,.4g} to {high:,.4g}, which its flags do not say"
 
 
 def _share(steps: Mapping[str, Latency]) -> float:

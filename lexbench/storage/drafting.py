@@ -10,10 +10,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from safetensors.numpy import load_file, save
+from safetensors.numpy import load_file
 
 from lexbench.display.progress import Progress
 from lexbench.storage import atomic
+from lexbench.storage.array_files import array_bytes
 from lexbench.storage.artifact_folder import write_notes
 from lexbench.storage.stopwatch import Stopwatch
 
@@ -52,7 +53,7 @@ class Draft:
 
     def keep(self, block: DraftBlock, arrays: Mapping[str, NDArray[Any]]) -> None:
         """Keep the arrays of a block, whole or not at all."""
-        atomic.write_bytes(block.file, save(dict(arrays)))  # `save_file` would leave a temporary file behind if it is killed
+        atomic.write_bytes(block.file, array_bytes(arrays))  # `save_file` would leave a temporary file behind if it is killed
 
     def joined(self, count: int, size: int) -> dict[str, NDArray[Any]]:
         """Return the arrays of all blocks of *count* items, joined."""

@@ -22,11 +22,11 @@ from pathlib import Path
 from typing import NamedTuple
 from uuid import uuid4
 
-from filelock import BaseFileLock, FileLock, Timeout
+from filelock import BaseFileLock, Timeout
 from platformdirs import user_cache_path
 
 from lexbench.errors import CannotStart, LexbenchError, NotEnoughDisk
-from lexbench.storage import atomic
+from lexbench.storage import atomic, locks
 from lexbench.storage.artifact_folder import MANIFEST, MEASURED, KeyFacts, Manifest, digest, key_of, measured_text, seal
 
 _DRAFT = ".draft"
@@ -39,9 +39,12 @@ _LITTER = 3600  # age in seconds from which a temporary file in a shared draft c
 
 
 def default_root() -> Path:
-    """Return $LEXBENCH_STORE, or else the user's cache folder."""
+    """Return $LEXBENCH_STORE, or else a folder in the user's cache folder. Raises CannotStart if there is neither."""
     named = os.environ.get("LEXBENCH_STORE")
-    return Path(named) if named else user_cache_path("lexbench") / "store"
+    try:
+        return Path(named) if named else user_cache_path("lexbench") / "store"
+    except RuntimeError:  # e.g. in a container that runs under the number of a user whom it does not know
+        raise CannotStart("this user has no home folder; set LEXBENCH_STORE to a folder for the store") from None
 
 
 def readable(label: str) -> str:
@@ -56,11 +59,11 @@ def readable_bytes(number: int) -> str:
 
 def keep_traceback(name: str, text: str, root: Path | None = None) -> Path | None:
     """Save a traceback in the folder `logs` of the store. Returns its file, or None if it cannot be written."""
-    log = (root or default_root()) / "logs" / f"{readable(name)}-{digest(text)}.txt"
     try:
+        log = (root or default_root()) / "logs" / f"{readable(name)}-{digest(text)}.txt"
         log.parent.mkdir(parents=True, exist_ok=True)
         atomic.write_bytes(log, text.encode(errors="backslashreplace"))
-    except OSError:
+    except (OSError, CannotStart):
         return None
     return log
 
@@ -238,15 +241,8 @@ class Store:
     @contextmanager
     def _locked(self, kind: str, key: str, label: str) -> Iterator[None]:
         """Lock an artifact for the block. The operating system frees the lock if this process is killed."""
-        path = self.root / "locks" / f"{kind}-{key}.lock"
-        path.parent.mkdir(parents=True, exist_ok=True)
-        lock = FileLock(path)
-        try:
-            held = lock.acquire(timeout=0)
-        except Timeout:
-            self.on_wait(f"another lexbench is making {label} in {kind}; waiting for it")
-            held = lock.acquire()
-        with held:
+        waiting = f"another lexbench is making {label} in {kind}; waiting for it"
+        with locks.taken(self.root / "locks" / f"{kind}-{key}.lock", on_wait=lambda: self.on_wait(waiting)):
             yield
 
     # ---- names of systems
@@ -319,17 +315,15 @@ class Store:
         dead = []
         with self._sessions_locked():
             for root in (self.root / _SESSIONS).glob("*"):
-                with suppress(Timeout, OSError):  # its process is alive, or has just removed it
+                with suppress(Timeout, CannotStart):  # its process is alive, or has just removed it
                     dead.append(self._session(root))
         return dead
 
     def _session(self, root: Path) -> "Session":
-        lock = FileLock(root / _LOCK, thread_local=False)
-        lock.acquire(timeout=0)
-        return Session(replace(self, root=root, _intact=set()), lock)
+        return Session(replace(self, root=root, _intact=set()), locks.taken(root / _LOCK))
 
     def _sessions_locked(self) -> AbstractContextManager[object]:
-        return FileLock(self.root / "locks" / f"{_SESSIONS}.lock")
+        return locks.taken(self.root / "locks" / f"{_SESSIONS}.lock", on_wait=lambda: None)
 
     def _check_writable(self) -> None:
         """Raise CannotStart if nothing can be written into the store."""

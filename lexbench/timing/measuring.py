@@ -19,7 +19,6 @@ from typing import Any, NamedTuple
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
-from safetensors.numpy import save
 
 from lexbench import compiling, devices
 from lexbench.artifacts.corpora import StoredTexts
@@ -32,6 +31,7 @@ from lexbench.registry import has_threads, replace_plugins
 from lexbench.results import LEAST_PASSES, MOST_PASSES, MOST_WARM_UP, STAGES
 from lexbench.runner import systems
 from lexbench.storage import atomic
+from lexbench.storage.array_files import array_bytes
 from lexbench.storage.drafting import joined
 from lexbench.storage.node import Place, open_at
 from lexbench.timing import machine, protocol
@@ -127,7 +127,7 @@ def measure(  # noqa: PLR0915 - one sequence, and what is measured depends on it
     # Write the durations and hits, and then what else was measured.
     arrays = _arrays(passes) | {f"warm_up.{stage}": array for stage, array in _arrays(warm).items()}
     arrays |= {"null": _arrays(idle)["e2e"]} | joined([block._asdict() for block in answers])
-    atomic.write_bytes(Path(task.out) / protocol.DURATIONS_FILE, save(arrays))
+    atomic.write_bytes(Path(task.out) / protocol.DURATIONS_FILE, array_bytes(arrays))
     facts = protocol.MeasuredFacts(
         warm_up=len(warm),
         cpu_per_wall=cpu_per_wall,

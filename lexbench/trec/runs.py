@@ -371,14 +371,20 @@ def _notes(lists: int, columns: _Columns) -> Iterator[str]:
         against = np.unique(queries[rises[numbers[rises] < numbers[rises + 1]]])
     if len(against):
         yield f"in {len(against)} of {lists} lists a later rank has a higher score: scores decide, as in trec_eval"
-    elif len(rises) >= _RISING and not (scores[within + 1] < scores[within]).any():
+    else:
+        yield from rising_notes(len(rises), int(np.count_nonzero(scores[within + 1] < scores[within])))
+    if (others := np.unique(tags[tags != tags[:1]])).size:
+        first, second = text_of(tags[0]), text_of(others[0])
+        yield f"its lines have {len(others) + 1} tags, e.g. {first!r} and {second!r}: is it one run?"
+
+
+def rising_notes(rises: int, falls: int) -> Iterator[str]:
+    """Yield a note if scores rise from line to line so often that it is no accident, and never fall."""
+    if rises >= _RISING and not falls:
         yield (
             "the scores never fall from line to line, and the highest score counts as the best: are they distances, or ranks? "
             "Then change their sign"
         )
-    if (others := np.unique(tags[tags != tags[:1]])).size:
-        first, second = text_of(tags[0]), text_of(others[0])
-        yield f"its lines have {len(others) + 1} tags, e.g. {first!r} and {second!r}: is it one run?"
 
 
 def write_run(run: Run, path: Path, tag: str = "lexbench") -> None:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import version
 from io import StringIO
+from os.path import expanduser
 from pathlib import Path
 from threading import Thread
 from types import SimpleNamespace
@@ -140,7 +141,8 @@ def records(dataset: Any, what: str) -> Iterator[Any]:
 
 def home_folder() -> Path:
     """Return the folder of ir_datasets, which need not exist."""
-    return Path(os.environ.get("IR_DATASETS_HOME") or Path.home() / ".ir_datasets")
+    # The function of os.path leaves ~ as it is for a user without a home folder, where nothing is found then.
+    return Path(os.environ.get("IR_DATASETS_HOME") or expanduser("~/.ir_datasets"))  # noqa: PTH111
 
 
 @cache

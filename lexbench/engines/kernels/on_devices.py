@@ -5,7 +5,6 @@ copied at each search, the next one while the present one is computed. Several d
 also does on a processor, which is how the tests run it. torch is imported when a search needs it.
 """
 
-import warnings
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, nullcontext
@@ -18,6 +17,7 @@ from numpy.typing import NDArray
 
 from lexbench import devices
 from lexbench.arrays.vectors import pieces
+from lexbench.display.progress import give_warning
 from lexbench.engines.kernels.checks import in_threads, no_hits
 from lexbench.errors import CannotStart, CommandError, LexbenchError
 from lexbench.types import Hits
@@ -469,8 +469,7 @@ class DeviceVectors:
             self._devices = []  # the next search tries again
             raise LexbenchError(f"searching on {device.device} failed: {why}; {_INSTEAD}")
         self._devices.remove(device)
-        line = f"searching on {device.device} failed, and other devices do its work: {why}"
-        warnings.warn(line, RuntimeWarning, stacklevel=2)
+        give_warning(f"searching on {device.device} failed, and other devices do its work: {why}", stacklevel=2)
 
 
 def _attempt(queries: _Vectors, k: int, work: tuple[_Device, Sequence[slice]]) -> "Tensor | str | None":

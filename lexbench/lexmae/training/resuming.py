@@ -17,7 +17,7 @@ from pathlib import Path
 import safetensors
 import safetensors.torch
 import torch
-from filelock import FileLock, Timeout
+from filelock import Timeout
 from torch import Tensor, nn
 
 from lexbench.errors import CannotStart, CommandError, shortened
@@ -25,7 +25,7 @@ from lexbench.lexmae import provenance
 from lexbench.lexmae.model.encoder import unique_parameters
 from lexbench.lexmae.recipe.settings import Recipe
 from lexbench.lexmae.training import processes
-from lexbench.storage import atomic
+from lexbench.storage import atomic, locks
 
 Scores = Mapping[str, float]  # the step, then the deciding measure, then others
 
@@ -46,10 +46,8 @@ def locked(recipe: Recipe, model: str) -> Iterator[Path]:
     if not processes.is_first():
         yield state
         return
-    state.mkdir(parents=True, exist_ok=True)
-    lock = FileLock(state / "lock")
     try:
-        lock.acquire(timeout=0)
+        lock = locks.taken(state / "lock")
     except Timeout:
         raise CannotStart(f"another process trains in {state}; wait for it, or stop it and try again") from None
     try:
