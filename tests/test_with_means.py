@@ -63,7 +63,7 @@ def test_the_hybrid_is_the_ensemble_of_both(folder, bread, store, monkeypatch):
     dense = typed(folder, "dense", pooling="mean", similarity="cosine").replace(", dense_ok=True", "")
     systems = {
         "one": f"with_means({member})",
-        "two": f'ensemble({member}, {dense}@flat(storage="float16"), scores="z", weights=[1, 0.25])',
+        "two": f'ensemble({member}, {dense}|int8@flat, scores="z", weights=[1, 0.25])',
     }
     texts = []
     real = _torch_models.MaskedLMModel._states

@@ -16,6 +16,7 @@ from lexbench.registry import at_search
 from lexbench.retrievers._fusion import FusedQueries, FusionRescorer
 from lexbench.retrievers.encoded import Encoded
 from lexbench.retrievers.ensemble import Ensemble, EnsembleSearcher
+from lexbench.transforms.int8 import Int8
 from lexbench.types import Query
 
 _BOTH = 2
@@ -27,12 +28,12 @@ class WithMeans(Ensemble):
     """An `ensemble` of one sparse masked-language model on an engine, and of its mean states, searched exactly.
 
     The settings are those of `ensemble`. By default scores are z-scores, and the means count a quarter of the terms. The index
-    has the means in half precision, two bytes per dimension. Transforms of the member change the terms alone.
+    has the means as int8, one byte per dimension. Transforms of the member change the terms alone.
     """
 
     scores: str = at_search("z")
 
-    version: ClassVar[int] = 1
+    version: ClassVar[int] = 2
 
     def __post_init__(self) -> None:
         """Raise CommandError unless there is one member, a model whose states can be averaged; add the second member."""
@@ -50,7 +51,7 @@ class WithMeans(Ensemble):
         if member.encoder.query_model:
             raise CommandError("with_means: queries and documents need the same model; leave query_model out")
         encoder = replace(member.encoder, means=True)
-        return replace(member, encoder=encoder, part=TERMS), Encoded(encoder, Flat(storage="float16"), part=MEANS)
+        return replace(member, encoder=encoder, part=TERMS), Encoded(encoder, Flat(), (Int8(),), part=MEANS)
 
     def open(self, opened: Mapping[str, Any]) -> "OnePassSearcher":
         """Return both members as one searcher."""
