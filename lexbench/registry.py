@@ -173,9 +173,9 @@ def create(group: str, call: Call, shown: str = "") -> Any:
     for name, item in known.items():
         if name not in values and item.default is MISSING and item.default_factory is MISSING:
             raise CommandError(f"{call.name} needs {name}=…, e.g. {call.name}({name}=…)")
-    defaults = plugin.checkpoint_defaults(values)
-    values = {name: value for name, value in defaults.items() if name in known} | values
-    return plugin(**converted(plugin, values, call.name))
+    typed = converted(plugin, values, call.name)
+    stated = {name: value for name, value in plugin.checkpoint_defaults(typed).items() if name in known}
+    return plugin(**converted(plugin, stated, call.name) | typed)
 
 
 def converted(plugin: type[Any], values: Mapping[str, Value], shown: str) -> dict[str, Any]:

@@ -110,14 +110,14 @@ def test_a_batch_of_pairs_that_does_not_fit_is_halved(tmp_path, monkeypatch):
     """A reranker takes smaller batches where memory is short, unless batch_tokens are stated."""
     reranker = CrossEncoder(str(checkpoints.cross_encoder(tmp_path / "pairs")), device="cpu", length=32)
     pairs = ["apples"] * len(TEXTS), [Document("", text) for text in TEXTS]
-    right, whole = reranker.score(*pairs), CrossEncoderModel.scores
+    right, whole = reranker.score(*pairs), CrossEncoderModel.scored_pairs
 
     def short(self, cutter, queries, documents, most_tokens, **settings):
         if most_tokens > 100:
             raise torch.OutOfMemoryError
         return whole(self, cutter, queries, documents, most_tokens, **settings)
 
-    monkeypatch.setattr(CrossEncoderModel, "scores", short)
+    monkeypatch.setattr(CrossEncoderModel, "scored_pairs", short)
     assert np.abs(reranker.score(*pairs) - right).max() < 1e-5
     with pytest.raises(LexbenchError, match="does not fit into the memory of cpu; type batch_tokens=400"):
         replace(reranker, batch_tokens=800).score(*pairs)

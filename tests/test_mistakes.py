@@ -95,6 +95,8 @@ CANNOT_BE = {  # exit code 2
     "run suite pydoc -r 'rerank(bm25, bm25, RERANKER)'": "takes a retriever and a reranker",
     'run suite pydoc -r \'rerank(bm25, cross_encoder("x", titles="pair"))\'': "there is off, string",
     'run suite pydoc -r \'rerank(bm25, cross_encoder("x", device="tpu"))\'': "there is auto, cpu, cuda, cuda:0, mps",
+    'run suite pydoc -r \'dense("x", dtype="int4")@flat\'': "there is float32, bfloat16, float16, int8",
+    'run suite pydoc -r \'sparse_mlm("x", document_length="9")@impact\'': "takes int, not '9'; write it without quotes",
     "run suite pydoc -r 'rerank(bm25, bm25(k1=2.0))'": "write pipeline(bm25, bm25(k1=2.0), weights=[0, 1])",
     "run suite pydoc -r 'rerank(bm25, lexmae_nano)'": "is no reranker (cross_encoder, endpoint_reranker); to let it score",
     "run suite pydoc -r 'rerank(RERANKER, RERANKER)'": "is a reranker; write rerank(bm25, endpoint_reranker",

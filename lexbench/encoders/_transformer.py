@@ -91,11 +91,6 @@ class Transformer(LocalModel, Prompted):
 
     # ---- the checkpoint ----------------------------------------------------------------------------------------------------
 
-    @classmethod
-    def checkpoint_defaults(cls, settings: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the settings that the checkpoint named by *settings* (`model`, `revision`) states."""
-        return cls.checkpoint_files(fetch(str(settings["model"]), settings.get("revision"))).defaults
-
     def notes(self) -> list[str]:
         """Return one note for each setting but lengths that differs from what the checkpoint states, and one on what it states.
 

@@ -67,10 +67,10 @@ class InferenceFree(SparseMLM):
     @classmethod
     def checkpoint_defaults(cls, settings: Mapping[str, Any]) -> dict[str, Any]:
         """Return the settings that the checkpoint states. Raises MissingData if there is no table of query weights."""
-        folder = fetch(str(settings["model"]), settings.get("revision"))
+        stated = super().checkpoint_defaults(settings)
         if not settings.get("query_weights"):
-            _table_file(folder)
-        return cls.checkpoint_files(folder).defaults
+            _table_file(fetch(str(settings["model"]), settings.get("revision")))
+        return stated
 
     def identity(self) -> dict[str, Any]:
         """Return the digests of the documents' model, and of the table and tokenizer of queries."""

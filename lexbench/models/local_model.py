@@ -43,21 +43,36 @@ class LocalModel(Model, ABC):
 
     def __post_init__(self) -> None:
         """Raise CommandError for impossible settings."""
-        for name, allowed in self.choices.items():
-            if (value := getattr(self, name)) not in allowed:
-                raise CommandError(f"{self.plugin}({name}={value!r}): there is {', '.join(allowed)}")
-        for name in self.lengths:
-            if (value := getattr(self, name)) < _SHORTEST:
-                raise CommandError(f"{self.plugin}({name}={value}): give at least {_SHORTEST} tokens; special tokens count")
+        self.check_each(vars(self))
+
+    @classmethod
+    def check_each(cls, settings: Mapping[str, Any]) -> None:
+        """Raise CommandError for an impossible one of *settings*, which may be some of them."""
+        plugin = cls.__module__.rpartition(".")[2]
+        for name, allowed in cls.choices.items():
+            if (value := settings.get(name, allowed[0])) not in allowed:
+                raise CommandError(f"{plugin}({name}={value!r}): there is {', '.join(allowed)}")
+        for name in cls.lengths:
+            if (value := settings.get(name, _SHORTEST)) < _SHORTEST:
+                raise CommandError(f"{plugin}({name}={value}): give at least {_SHORTEST} tokens; special tokens count")
         for name in ("batch_tokens", "threads"):
-            if (value := getattr(self, name)) < 0:
-                raise CommandError(f"{self.plugin}({name}={value}): give a number above 0, or 0 for what suits the device")
-        devices.check_names(self.plugin, self.device, several=self.several_devices)
+            if (value := settings.get(name, 0)) < 0:
+                raise CommandError(f"{plugin}({name}={value}): give a number above 0, or 0 for what suits the device")
+        devices.check_names(plugin, settings.get("device", "auto"), several=cls.several_devices)
 
     @property
     def plugin(self) -> str:
         """The name that a user types for the plug-in."""
         return type(self).__module__.rpartition(".")[2]
+
+    @classmethod
+    def checkpoint_defaults(cls, settings: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the settings that the checkpoint named by *settings* (`model`, `revision`) states.
+
+        Raises CommandError for an impossible setting before anything is downloaded.
+        """
+        cls.check_each(settings)
+        return cls.checkpoint_files(fetch(str(settings["model"]), settings.get("revision"))).defaults
 
     @classmethod
     @abstractmethod

@@ -3,14 +3,14 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from lexbench import devices
 from lexbench.models.architectures import classifier_files
-from lexbench.models.checkpoint import CheckpointFiles, fetch
+from lexbench.models.checkpoint import CheckpointFiles
 from lexbench.models.local_model import DTYPES, LocalModel
 from lexbench.plugins import Reranker, ScoredPairs
 from lexbench.registry import runtime
@@ -48,11 +48,6 @@ class CrossEncoder(LocalModel, Reranker):
     deterministic: ClassVar[bool] = True  # for the same pairs together, on one machine; other batches are rounded differently
     choices: ClassVar[Mapping[str, tuple[str, ...]]] = {"titles": ("off", "string"), "dtype": DTYPES}
     lengths: ClassVar[tuple[str, ...]] = ("length",)
-
-    @classmethod
-    def checkpoint_defaults(cls, settings: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the length that the model's folder states."""
-        return cls.checkpoint_files(fetch(str(settings["model"]), settings.get("revision"))).defaults
 
     @classmethod
     def checkpoint_files(cls, folder: Path) -> CheckpointFiles:
