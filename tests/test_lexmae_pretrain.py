@@ -33,7 +33,8 @@ def pretrained(place):
     return pretrained
 
 
-@pytest.mark.parametrize("bottleneck", ["softmax", pytest.param("saturated", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("bottleneck", ["softmax", "saturated"])
 def test_the_decoder_reads_the_bottleneck(pretrained, bottleneck):
     """A decoder that sees a tenth of a text ends lower if it is told the text's words than if it is told nothing.
 
@@ -50,13 +51,14 @@ def test_the_decoder_reads_the_bottleneck(pretrained, bottleneck):
 
 def test_the_next_command_repeats_the_options(place, pretrained, monkeypatch, capsys):
     """The next command repeats the options, so that it continues from this model."""
-    pretrained("none")
+    pretrained("softmax")
     tiny.enter(place, monkeypatch)
-    command = ["train", "pretrain", "tiny.toml", "--set", "pretrain.bottleneck=none", "--output", "none"]
+    command = ["train", "pretrain", "tiny.toml", "--set", "pretrain.bottleneck=softmax", "--output", "softmax"]
     following = tiny.ended(capsys, 0, *command, "--set", "pretrain.steps=100").out.splitlines()[-1]
 
     assert following == (
-        "next: lexbench train mine tiny.toml --stage 1 --set pretrain.bottleneck=none --set pretrain.steps=100 --output none"
+        "next: lexbench train mine tiny.toml --stage 1 --set pretrain.bottleneck=softmax --set pretrain.steps=100 "
+        "--output softmax"
     )
     assert code(following.split()[2:]) == 0
 

@@ -53,6 +53,7 @@ def collection(url):
     return f"milvus://{url.removeprefix('http://')}/docs"
 
 
+@pytest.mark.slow
 def test_a_collection_is_probed(collection):
     """Similarity and vectors are read from the server; filters are its expressions; a larger value finds nearly everything."""
     found = probe(f"{collection}/v", knob="ef=10,400", filter="tenant < {}", selectivity=[1, 0.1], sample=50, seconds=0)

@@ -340,6 +340,7 @@ def tables(server):
     return server.address
 
 
+@pytest.mark.slow
 def test_filters_give_short_answers_and_the_probe_says_so(tables):
     """A graph filters after its search. Counted by hand for one query; an iterative scan fills the lists."""
     knobs = ["ef_search=40", "iterative_scan=off,strict_order,relaxed_order", "enable_seqscan=off"]

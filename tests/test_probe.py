@@ -117,6 +117,7 @@ def test_recall_is_the_share_of_the_exact_top_k(place, address, capsys):
     assert program["points"][0]["load"] is None
 
 
+@pytest.mark.slow
 def test_qdrant_in_this_process(place, tmp_path, capsys):
     """Vectors and similarity are read from Qdrant; the sampled queries are documents, which are left out of their lists."""
     client = pytest.importorskip("qdrant_client", reason="qdrant-client is not installed")

@@ -222,7 +222,10 @@ def test_the_oracle_is_an_upper_bound(place):
     assert note.text.endswith("; nDCG@10 1.0000 is the best of 21, in steps of 0.05")
 
 
-@pytest.mark.parametrize(("scores", "missing"), [("minmax", "min"), ("rrf", "zero"), ("z", "rescored")])
+@pytest.mark.parametrize(
+    ("scores", "missing"),
+    [("minmax", "min"), *(pytest.param(*each, marks=pytest.mark.slow) for each in (("rrf", "zero"), ("z", "rescored")))],
+)
 def test_no_weights_are_better_than_the_oracles(place, scores, missing):
     """The oracle's value is the result's own, and no typed weights score more."""
     chance = np.random.default_rng(3)
