@@ -110,11 +110,14 @@ def test_corpus_without_queries(tmp_path, store):
 
 @pytest.mark.slow
 def test_nfcorpus(real_home, monkeypatch, tmp_path):
-    """NFCorpus has 2,590 training queries and 110,575 relevant documents; PLAIN-812 has the most, 1,363."""
+    """NFCorpus has 2,590 training queries and 110,575 relevant documents; PLAIN-812 has the most, 1,363.
+
+    Five queries with 97 relevant documents share four fifths of the words with a query of its test set, e.g. "EPIC Study".
+    """
     monkeypatch.setenv("IR_DATASETS_HOME", str(real_home))
     found = open_training_set("beir/nfcorpus/train", Graph(Store(tmp_path)))
 
-    assert (len(found.queries), len(found.positives.docs), len(found.corpus)) == (2590, 110_575, 3633)
+    assert (len(found.queries), len(found.positives.docs), len(found.corpus)) == (2590 - 5, 110_575 - 97, 3633)
     most = int(np.argmax(found.positives.lengths))
     assert (found.queries[most].query_id, found.positives.lengths[most]) == ("PLAIN-812", 1363)
     rows = {row.doc_id for row in found.dataset.topics.judgements if row.query_id == "PLAIN-812"}

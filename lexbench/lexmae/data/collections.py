@@ -79,18 +79,22 @@ def check_selection(recipe: Recipe) -> None:
             raise CannotStart(f"selection.datasets: {name} is trained on; type held_out = 0.1 to keep some of it")
 
 
-@cache
 def tested_queries() -> SimilarQueries:
-    """Return the judged queries of all test datasets on this machine."""
+    """Return the judged queries of all test datasets that are on this machine now."""
+    contracts = all_contracts()
+    return _tested_queries(*(name for name in sorted(_tested()) if name in contracts and location.is_here(contracts[name])))
+
+
+@cache
+def _tested_queries(*names: str) -> SimilarQueries:
     texts: list[str] = []
-    for contract in all_contracts().values():
-        if contract.id in _tested() and location.is_here(contract):
-            try:
-                source = location.find_source(contract)
-                judged = {judgement.query_id for judgement in source.judgements()}
-                texts += [query.text for query in source.queries() if query.query_id in judged]
-            except LexbenchError:  # unreadable data are reported where they are used
-                continue
+    for name in names:
+        try:
+            source = location.find_source(all_contracts()[name])
+            judged = {judgement.query_id for judgement in source.judgements()}
+            texts += [query.text for query in source.queries() if query.query_id in judged]
+        except LexbenchError:  # unreadable data are reported where they are used
+            continue
     return SimilarQueries(texts)
 
 
