@@ -88,8 +88,8 @@ import json, os, sys, time
 from pathlib import Path
 from statistics import median
 
+from lexbench.registry import with_threads
 from lexbench.runner.systems import system
-from lexbench.timing.measuring import with_threads
 from lexbench.types import Query
 
 name, index, queries, k = json.load(sys.stdin)

@@ -2,8 +2,11 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
+from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -60,6 +63,23 @@ def test_a_benchmark_runs(words, fast, tmp_path):
     assert ended == 0, err
     assert out.strip()
     assert json.loads((tmp_path / "figures.json").read_text())
+
+
+def is_there(module, name):
+    """Return whether a module has a name, which can be that of a module in it."""
+    found = import_module(module)
+    return hasattr(found, name) or (hasattr(found, "__path__") and find_spec(f"{module}.{name}") is not None)
+
+
+def test_what_programs_import_exists():
+    """Names that benchmarks and tools import from lexbench are there, also in programs that they have as text for a process."""
+    imports = re.compile(r"^ *from (lexbench[\w.]*) import ([\w, ]+)$", re.MULTILINE)
+    files = [path for folder in ("benchmarks", "tools") for path in sorted((ROOT / folder).glob("*.py"))]
+    lines = [(file.name, *found) for file in files for found in imports.findall(file.read_text(encoding="utf-8"))]
+    names = [(file, module, name.split()[0]) for file, module, listed in lines for name in listed.split(", ")]
+
+    assert len(names) > 100
+    assert [one for one in names if not is_there(*one[1:])] == []
 
 
 def test_benchmarks_say_what_they_do(fast, tmp_path):
