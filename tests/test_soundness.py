@@ -5,7 +5,7 @@ import shutil
 from pathlib import Path
 
 import pytest
-from tiny import ended
+from tiny import ended, enter
 
 from lexbench.errors import LexbenchError
 from lexbench.results import SystemResults, file_name, load
@@ -220,7 +220,7 @@ def test_every_command_refuses_it(tmp_path, monkeypatch, capsys, words):
     """Each command that reads results exits with 2 and names the file and the command to type."""
     if words[0] == "store":
         pytest.importorskip("fsspec")
-    monkeypatch.chdir(tmp_path)
+    enter(tmp_path, monkeypatch)
     board = boards(tmp_path, "classic", "bm25", "bm25@lucene")
     shutil.copytree(board, tmp_path / "sound")
     falsify(board, only_the_best_queries)
