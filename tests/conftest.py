@@ -62,6 +62,14 @@ def quick_disk():
         yield
 
 
+@pytest.fixture(scope="session", autouse=True)
+def own_store(tmp_path_factory):
+    """Keep tests that name no store out of the store of whoever runs them."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("LEXBENCH_STORE", str(tmp_path_factory.mktemp("store")))
+        yield
+
+
 @pytest.fixture(scope="session")
 def bread() -> Path:
     """Return the BEIR folder of our own collection, for tests that need no published one."""
