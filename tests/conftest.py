@@ -64,7 +64,7 @@ def quick_disk():
 
 @pytest.fixture(scope="session", autouse=True)
 def own_store(tmp_path_factory):
-    """Keep tests that name no store out of the store of whoever runs them."""
+    """Give tests that name no store a temporary one, so that they neither read nor change the user's own."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("LEXBENCH_STORE", str(tmp_path_factory.mktemp("store")))
         yield

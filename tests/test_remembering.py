@@ -93,7 +93,7 @@ def timed(tmp_path, bread, *systems):
 
 
 def flagged(tmp_path, bread, remembering, others):
-    """Time systems together, assert that those that remember are "cached" and the others are not; return the timings."""
+    """Time systems together, check that only those in *remembering* are flagged as "cached", and return the timings."""
     found = timed(tmp_path, bread, *remembering, *others)
     cached = {system: ["cached" in flags for _, flags, _ in timings] for system, timings in found.items()}
 

@@ -38,11 +38,7 @@ ADAPTER = "adapter_config.json"
 ADAPTER_WEIGHTS = "adapter_model.safetensors"
 TOKENIZER = ("added_tokens.json", "merges.txt", "special_tokens_map.json", "tokenizer.json", "tokenizer_config.json")
 VOCABULARY = ("tokenizer.json", "vocab.txt", "vocab.json")  # a tokenizer has one of these
-SENTENCEPIECE = (
-    "sentencepiece.bpe.model",
-    "spiece.model",
-    "tokenizer.model",
-)  # or else one of these, which transformers converts
+SENTENCEPIECE = ("sentencepiece.bpe.model", "spiece.model", "tokenizer.model")  # or one of these, which transformers converts
 WITH_WEIGHTS = ("Dense", "LayerNorm", "SparseAutoEncoder")  # kinds of modules behind the first that have weights
 AGAIN = "take the file from the model's source again"
 _PADDED_POSITIONS = ("roberta", "xlm-roberta", "camembert", "mpnet")  # they count positions from the id of [PAD] on

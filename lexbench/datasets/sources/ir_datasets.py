@@ -141,7 +141,7 @@ def records(dataset: Any, what: str) -> Iterator[Any]:
 
 def home_folder() -> Path:
     """Return the folder of ir_datasets, which need not exist."""
-    # The function of os.path leaves ~ as it is for a user without a home folder, where nothing is found then.
+    # For a user without a home folder this is the path ~/.ir_datasets itself, which is not there; Path.home would fail.
     return Path(os.environ.get("IR_DATASETS_HOME") or expanduser("~/.ir_datasets"))  # noqa: PTH111
 
 
