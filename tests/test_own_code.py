@@ -516,6 +516,22 @@ def test_distances_have_a_note(tmp_path, scores, said):
         assert ("the scores never fall from line to line" in "".join(texts_of(result.notes))) is said
 
 
+def test_distances_of_a_member_have_a_note(tmp_path):
+    """A program that is a member of others is looked at, too."""
+    program = tmp_path / "search"
+    lines = ["import json, sys", "for line in sys.stdin:", "    query = json.loads(line)['qid']"]
+    lines += ["    print(json.dumps({'qid': query, 'docs': {'d1': 1, 'd2': 2, 'd3': 3}}), flush=True)", ""]
+    program.write_text("\n".join([f"#!{sys.executable}", *lines]))
+    program.chmod(0o755)
+    names = ("q1", "q2", "q3")
+    data = {"corpus": CORPUS, "queries": dict.fromkeys(names, "a"), "qrels": {one: {"d1": 1} for one in names}}
+    systems = [f'ensemble(bm25, command("{program}"))', f'pipeline(command("{program}"), bm25, k=2)']
+    results = lexbench.run(data, systems, measures=["RR@2"], store=tmp_path, depth=2)
+
+    notes = [text for result in results for text in texts_of(result.notes) if "never fall" in text]
+    assert [note.partition(": the scores never fall")[0] for note in notes] == ["member 2", "member 1"]
+
+
 def script(tmp_path, body, timeout=1.0):
     """Write a program in Python that runs *body* for each line, and return its expression with a *timeout* in seconds."""
     (tmp_path / "p.py").write_text(f"{PROGRAM}{body}\n")

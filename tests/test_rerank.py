@@ -230,17 +230,26 @@ def test_pairs_are_as_long_as_the_folder_states(tmp_path, case):
 
 
 def test_cut_pairs_are_noted(models, tmp_path):
-    """A result says how many pairs per query the reranker has cut."""
+    """A result says how many pairs per query the reranker has cut, also where it is a member of another system."""
     data = {
         "corpus": {"d1": "sparse " * 90, "d2": "sparse", "d3": "dense weight " * 50},
         "queries": {"q1": "sparse", "q2": "dense sparse"},
         "qrels": {"q1": {"d1": 1}, "q2": {"d2": 1}},
     }
-    (result,) = lexbench.run(data, [written(models[0], k=3)], measures=["nDCG@10"], store=tmp_path)
+    reranker = written(models[0], k=3)
+    systems = {
+        "alone": reranker,
+        "second": f"ensemble(bm25, {reranker}, depth=3)",
+        "inner": f"pipeline(ensemble({reranker}, bm25, depth=3), bm25, k=3)",
+    }
+    results = lexbench.run(data, systems, measures=["RR@3"], store=tmp_path, depth=3)
 
-    assert [note.text for note in result.notes if "cut" in note.text] == [
-        "its reranker cut 1.50 pairs per query to its maximum length"
-    ]
+    found = {result.system: [note.text for note in result.notes if "cut" in note.text] for result in results}
+    assert found == {
+        "alone": ["its reranker cut 1.50 pairs per query to its maximum length"],
+        "second": ["member 2: its reranker cut 1.50 pairs per query to its maximum length"],
+        "inner": ["member 1: member 1: its reranker cut 1.50 pairs per query to its maximum length"],
+    }
 
 
 def test_other_modules_are_no_reranker(tmp_path):

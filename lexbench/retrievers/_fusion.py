@@ -151,6 +151,16 @@ def member_scores(member: Any, encoded: Any, docs: NDArray[np.int32]) -> NDArray
     return as_scores(member.score(encoded, docs), type(member).__name__, docs.shape, docs >= 0)
 
 
+def members_work(members: Sequence[Any], encoded: Sequence[Any]) -> dict[str, NDArray[np.int64]]:
+    """Return the counts of *members*, named e.g. "member 2: rises"."""
+    return {
+        f"member {number}: {name}": counts
+        for number, (member, queries) in enumerate(zip(members, encoded, strict=True), 1)
+        if isinstance(member, Searcher)  # others score what the first has found
+        for name, counts in member.work(queries).items()
+    }
+
+
 @dataclass(frozen=True)
 class OpenedMembers(QueryEncoder):
     """The opened members of a fusion; encoded queries are a list with those of each member."""
@@ -203,3 +213,7 @@ class FusionSearcher(OpenedMembers, Searcher):
         """Return the top *k* documents of each query."""
         matrix = self.score_matrix(encoded, k)
         return top_k(matrix.docs, weighted_sum(matrix, self.rule.weights), k)
+
+    def work(self, encoded: Sequence[Any]) -> dict[str, NDArray[np.int64]]:
+        """Return the counts of all members that search."""
+        return members_work(self.members, encoded)

@@ -19,7 +19,7 @@ from lexbench.engines.kernels.checks import as_scores
 from lexbench.errors import CommandError
 from lexbench.plugins import CUT_PAIRS, Reranker, Searcher, has
 from lexbench.registry import at_search
-from lexbench.retrievers._fusion import CandidateRanker, OpenedMembers, search_without
+from lexbench.retrievers._fusion import CandidateRanker, OpenedMembers, members_work, search_without
 from lexbench.retrievers.ensemble import Ensemble
 from lexbench.storage.node import Node
 from lexbench.types import Hits, Query
@@ -109,8 +109,8 @@ class RerankSearcher(OpenedMembers, Searcher):
         return top_k(docs, self._scores(encoded, docs), k)
 
     def work(self, encoded: PairQueries) -> dict[str, NDArray[np.int64]]:
-        """Return how many pairs of each query the reranker has cut, once they are searched."""
-        return {CUT_PAIRS: encoded.cut}
+        """Return how many pairs of each query the reranker has cut, once they are searched, and the counts of the retriever."""
+        return {CUT_PAIRS: encoded.cut} | members_work(self.members, [encoded.encoded])
 
     def _scores(self, queries: PairQueries, docs: NDArray[np.int32]) -> NDArray[np.float32]:
         """Return the scores (queries, n) of *docs*, -inf where there is none."""

@@ -218,10 +218,8 @@ def completed(result: Result, run: Stored, read: Iterable[Stored], corpus: Store
         (one.folder / VECTORS_FILE for one in read if one.name == own and (one.folder / VECTORS_FILE).exists()), None
     )
     work = json.loads((run.folder / "work.json").read_bytes())  # empty if the retriever counts nothing
-    steps = [round(work.get(name, {}).get("mean", 0) * result.counts.queries) for name in ("rises", "falls")]
-    cut_pairs = work.get(CUT_PAIRS, {}).get("mean", 0.0)
     notes = dict.fromkeys(line for one in sorted(read, key=lambda one: one.name) if one.kind == "indexes" for line in one.notes)
-    found = [*noted("index", notes), *noted("model", _cut_notes(cut_pairs)), *noted("run", rising_notes(*steps))]
+    found = [*noted("index", notes), *_work_notes(work, result.counts.queries)]
     return msgspec.structs.replace(
         result,
         notes=[*result.notes, *found],
@@ -232,9 +230,16 @@ def completed(result: Result, run: Stored, read: Iterable[Stored], corpus: Store
     )
 
 
-def _cut_notes(cut_pairs: float) -> list[str]:
-    """Return a note if a reranker has cut pairs; *cut_pairs* is their number per query."""
-    return [f"its reranker cut {cut_pairs:,.2f} pairs per query to its maximum length"] if cut_pairs >= _FEW_PAIRS else []
+def _work_notes(work: Mapping[str, dict[str, float]], queries: int) -> Iterator[Note]:
+    """Yield what the counts of a run show of the system and of its members: scores that never fall, and pairs that were cut."""
+    means = {name: counts.get("mean", 0.0) for name, counts in work.items()}
+    for name, mean in means.items():
+        member = name.removesuffix(name.rpartition(": ")[2])  # e.g. "member 2: ", or "" for the system itself
+        if name == f"{member}rises":
+            steps = (round(count * queries) for count in (mean, means[f"{member}falls"]))
+            yield from noted("run", (member + line for line in rising_notes(*steps)))
+        if name == f"{member}{CUT_PAIRS}" and mean >= _FEW_PAIRS:
+            yield from noted("model", [f"{member}its reranker cut {mean:,.2f} pairs per query to its maximum length"])
 
 
 def _search_work(counts: Mapping[str, dict[str, float]], documents: int) -> SearchWork:
