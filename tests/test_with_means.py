@@ -8,6 +8,7 @@ pytest.importorskip("torch", reason="models are in the extra neural")
 import torch
 from checkpoints import masked_lm, sparsified
 
+import lexbench
 from lexbench.datasets.location import find_folder
 from lexbench.encoders import _torch_models
 from lexbench.encoders.sparse_mlm import SparseMLM
@@ -15,10 +16,11 @@ from lexbench.errors import CommandError
 from lexbench.models import added_terms
 from lexbench.models.added_terms import AddedTerms, TextHead
 from lexbench.notation import parse
+from lexbench.retrievers.with_means import OnePassSearcher
 from lexbench.runner import jobs
 from lexbench.runner.plan import plan_dataset
 from lexbench.runner.systems import resolve, system
-from lexbench.types import Document
+from lexbench.types import Codes, Document
 
 TEXTS = ["sparse retrieval of documents", "the query", ""]
 SETTINGS = {"query_length": 16, "document_length": 16, "device": "cpu", "dense_ok": True, "threads": 1}
@@ -62,7 +64,7 @@ def test_the_hybrid_is_the_ensemble_of_both(folder, bread, store, monkeypatch):
     member = f"{typed(folder)}@impact"
     dense = typed(folder, "dense", pooling="mean", similarity="cosine").replace(", dense_ok=True", "")
     systems = {
-        "one": f"with_means({member})",
+        "one": f"with_means({member}, weights=[1, 0.25], feedback=0)",
         "two": f'ensemble({member}, {dense}|int8@flat, scores="z", weights=[1, 0.25])',
     }
     texts = []
@@ -82,6 +84,50 @@ def test_the_hybrid_is_the_ensemble_of_both(folder, bread, store, monkeypatch):
     assert passed == sum(1 for _ in source.documents()) + judged
 
 
+DOCUMENTS = {
+    "d1": "sparse retrieval of documents",
+    "d2": "the query",
+    "d3": "dense retrieval",
+    "d4": "lexical search of the documents",
+    "d5": "neural term weight",
+    "d6": "",
+}
+QUERIES = {"q1": "sparse documents", "q2": "neural search query", "q3": ""}
+
+
+def z(scores):
+    """Return *scores* with mean 0 and standard deviation 1."""
+    return (scores - scores.mean()) / scores.std()
+
+
+def test_means_search_for_the_documents_that_the_terms_find_first(folder, tmp_path):
+    """The query of the means is the average of their means; all documents are scored here, by hand in float32."""
+    model = SparseMLM(str(folder), means=True, **SETTINGS)
+    documents, queries = model.encode_document(list(DOCUMENTS.values())), model.encode_query(list(QUERIES.values()))
+    terms = (model.part(queries, "terms") @ model.part(documents, "terms").T).toarray()
+    means = model.part(documents, "means")
+    data = {"corpus": DOCUMENTS, "queries": QUERIES, "qrels": {query: {"d1": 1} for query in QUERIES}}
+    member = f"{typed(folder)}@csr"
+    systems = {f"first {n}": f"with_means({member}, feedback={n}, depth=6)" for n in (1, 4)}
+    systems["rescored"] = f'with_means({member}, feedback=4, depth=6, missing="rescored")'
+    results = lexbench.run(data, systems, measures=["RR@6"], store=tmp_path, depth=6)
+
+    for result in results:
+        found = lexbench.lists(results, result.system, result.dataset)
+        feedback = 1 if result.system == "first 1" else 4
+        for row, query in enumerate(QUERIES):
+            first = sorted(range(len(DOCUMENTS)), key=lambda at: (-terms[row, at], -at))[:feedback]
+            expected = z(terms[row]) + 0.5 * z(means @ means[first].mean(axis=0))
+            scores = np.array([found[query][document] for document in DOCUMENTS])
+            np.testing.assert_allclose(scores, expected, atol=0.03)  # means are int8 there
+
+
+def test_a_query_whose_terms_find_nothing_has_its_own_mean(folder):
+    """Feedback needs documents."""
+    means = Codes(np.zeros((1, 32), np.int8), 32, None, np.ones(1, np.float32), np.zeros(1, np.float32))
+    assert OnePassSearcher((), None, 10, None).fed(means, np.full((1, 3), -1)) is means
+
+
 def test_it_reranks_given_documents(folder, bread, store):
     """It can be the second member of a pipeline."""
     expression = f"pipeline(bm25, with_means({typed(folder)}@impact), k=10, weights=[0, 1])"
@@ -95,6 +141,7 @@ def test_it_reranks_given_documents(folder, bread, store):
         ("bm25", "takes one masked-language model on an engine"),
         ("{0}, {0}", "takes one masked-language model on an engine"),
         ('sparse_mlm(model="{1}", query_model="{1}")@impact', "need the same model"),
+        ("{0}, feedback=-1", r"feedback=-1\): a number of documents"),
     ],
 )
 def test_other_members_are_refused(folder, given, message):

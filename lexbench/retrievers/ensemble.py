@@ -17,6 +17,7 @@ from lexbench.errors import CommandError
 from lexbench.registry import at_search
 from lexbench.retrievers._fusion import FusionRescorer, FusionSearcher, WeightedFusion, must_rescore, search_without
 from lexbench.storage.node import Node
+from lexbench.types import Hits
 
 _MISSING = ("min", "rescored", "zero")
 
@@ -85,11 +86,15 @@ class EnsembleSearcher(FusionSearcher):
     def score_matrix(self, encoded: Sequence[Any], k: int) -> ScoreMatrix:
         """Return the normalised scores of all documents of all lists."""
         depth = max(self.depth, k)
-        own = getattr(encoded, "own", None)  # see FusedQueries
-        lists = [search_without(one, queries, depth, own) for one, queries in zip(self.members, encoded, strict=True)]
+        lists = self.lists(encoded, depth)
         docs = union(lists)
         if self.rescorer:
             return self.rescorer.score_matrix(encoded, docs)
         short = [np.count_nonzero(hits.docs >= 0, axis=1) < depth for hits in lists]
         ended = [lacks & zero for lacks, zero in zip(short, self.absent_is_zero, strict=True)] if self.absent_is_zero else []
         return score_matrix(docs, [aligned(docs, hits) for hits in lists], self.rule, ended)
+
+    def lists(self, encoded: Sequence[Any], depth: int) -> list[Hits]:
+        """Return the best *depth* documents of each member."""
+        own = getattr(encoded, "own", None)  # see FusedQueries
+        return [search_without(one, queries, depth, own) for one, queries in zip(self.members, encoded, strict=True)]

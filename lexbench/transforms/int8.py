@@ -73,6 +73,11 @@ class Int8(Transform):
         codes = np.clip(np.floor((vectors - starts) / np.where(steps == 0, 1, steps)), 0, _STEPS) - (_LARGEST + 1)
         return Codes(codes.astype(np.int8), vectors.shape[1], vectors)
 
+    def vectors(self, codes: NDArray[np.int8]) -> NDArray[np.float32]:
+        """Return the vectors (n, dimensions) that document *codes* stand for: the middles of their steps."""
+        starts, steps = self._starts_and_steps(codes.shape[1])
+        return np.asarray(starts + (codes + np.float32(_MIDDLE)) * steps, np.float32)
+
     def query(self, vectors: NDArray[np.float32]) -> Codes:
         """Return the codes of query *vectors* (n, dimensions), with what makes scores from whole products."""
         starts, steps = self._starts_and_steps(vectors.shape[1])
