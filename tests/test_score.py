@@ -113,12 +113,6 @@ def test_queries_without_relevant_documents_have_a_note(files, capsys):
     assert "none of its documents is judged; their ids look like 'MED-1', those of the judgements like 'a'" in texts_of(notes)
 
 
-def test_lines_may_end_as_on_windows(files, capsys):
-    """A carriage return before the end of a line, and words after the tag, are ignored."""
-    (files / "x.run").write_bytes((files / "x.run").read_bytes().replace(b"\n", b" more words\r\n"))
-    ended(capsys, 0, "score", "x.run", "--qrels", "x.qrels")
-
-
 CLOSE = "q Q0 a 1 12.34567891 t\nq Q0 b 2 12.34567890 t\nq Q0 c 3 1 t\n"  # a and b are one number as float32
 SCORE_CLOSE = ["score", "close.run", "--qrels", "close.qrels", "-m"]
 

@@ -6,7 +6,6 @@ import multiprocessing
 import numpy as np
 import pytest
 from quick_workers import quick_workers
-from scipy import sparse
 from workbench import RAY
 
 from lexbench.engines.csr import Csr
@@ -99,11 +98,6 @@ def test_the_engine_is_a_setting():
     assert not Sharded(Csr()).impacts
     with pytest.raises(CommandError, match="name an engine"):
         Sharded(7)
-
-
-def test_no_documents_at_all(tmp_path):
-    """Without documents nothing is found."""
-    assert indexed(Sharded(Csr()), tmp_path).search(sparse.csr_array(np.ones((2, 3), np.float32)), 5).docs.shape == (2, 0)
 
 
 @pytest.mark.parametrize("text", ["here", "processes(workers=3)", "processes"])

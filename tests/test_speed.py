@@ -2,10 +2,11 @@
 
 import numpy as np
 import pytest
-from checkpoints import masked_lm
+from checkpoints import VOCABULARY, masked_lm
 from fruit import write
 from tiny import answer, ended, measure_here
 
+from lexbench.errors import LexbenchError
 from lexbench.runner.systems import encoded_leaves, system
 from lexbench.timing.encoding_speed import OTHERS, choices, speeds, with_settings
 from lexbench.types import Document
@@ -77,6 +78,36 @@ def test_other_runtimes_compute_the_same_vectors(runtime, model, tmp_path):
 
     assert np.abs(dense(ours) - dense(theirs)).max() < 1e-4
     assert np.abs(dense(leaf.encoder.encode_query(["pears"])) - dense(other.encode_query(["pears"]))).max() < 1e-4
+
+
+def test_vectors_are_made_of_what_the_other_library_answers(tmp_path, monkeypatch):
+    """By hand: its maxima are e - 1 for two terms, so these have weight 1; its states are 2, and so is their mean."""
+    from lexbench.timing import other_runtimes
+
+    settings = f'model="{masked_lm(tmp_path / "bert")}", query_length=16, document_length=16'
+    maxima = np.full(len(VOCABULARY), -1, np.float32)
+    maxima[[3, 7]] = np.e - 1
+
+    def answered(arrays):
+        return [np.full((*arrays[0].shape, 32), 2, np.float32), np.tile(maxima, (len(arrays[0]), 1))]
+
+    monkeypatch.setattr(other_runtimes.torch.export, "export", lambda *_given, **_settings: None)  # it takes seconds
+    monkeypatch.setitem(other_runtimes._NETWORKS, "onnx", lambda *_given: answered)
+    sparse, pooled, summed = (
+        next(encoded_leaves(system(expression).retriever)).encoder
+        for expression in (
+            f"sparse_mlm({settings})",
+            f'dense({settings}, pooling="mean")',
+            f'sparse_mlm({settings}, pooling="sum")',
+        )
+    )
+
+    assert dense(other_runtimes.use(sparse, "onnx", []).encode_query(["a", "b"])) == pytest.approx(
+        np.tile((maxima > 0) * 1.0, (2, 1))
+    )
+    assert dense(other_runtimes.use(pooled, "onnx", []).encode_query(["a", "b"])) == pytest.approx(np.full((2, 32), 2.0))
+    with pytest.raises(LexbenchError, match=r"takes models with maxima over positions, and .*pooling=.sum"):
+        other_runtimes.use(summed, "onnx", [])
 
 
 def dense(vectors):

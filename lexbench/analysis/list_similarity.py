@@ -121,8 +121,7 @@ def _mean(values: Sequence[float]) -> float:
 
 def _lists(run: Run, codes: NDArray[np.int64]) -> dict[str, NDArray[np.int64]]:
     """Return the nonempty lists (depth,) of *run* by query; *codes* renumbers the documents of its table."""
-    edges = zip(run.query_ids, run.offsets[:-1].tolist(), run.offsets[1:].tolist(), strict=True)
-    return {query: codes[run.docs[start:stop]] for query, start, stop in edges if stop > start}
+    return {query: codes[run.docs[entries]] for query, entries in run.spans() if entries.stop > entries.start}
 
 
 def _common_by_depth(one: NDArray[np.int64], two: NDArray[np.int64]) -> NDArray[np.int64]:

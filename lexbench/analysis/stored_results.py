@@ -33,7 +33,6 @@ from lexbench.suites import of_datasets
 from lexbench.suites import suite as suite_named
 from lexbench.synonyms import nearest
 from lexbench.timing.stored_timings import timings_of_run
-from lexbench.trec.ids import text_of
 from lexbench.trec.qrels import Qrels
 from lexbench.trec.runs import Run, read_run, typed_run, without_self_matches
 
@@ -120,11 +119,7 @@ def lists_behind(results: Results, system: str, dataset: str, store: Store) -> d
         raise MissingData(
             f"the run of {system} on {dataset} is not on this machine; run it again: {expression_of(entry.result)}"
         )
-    lists: dict[str, dict[str, float]] = {}
-    for query, start, stop in zip(run.query_ids, run.offsets[:-1].tolist(), run.offsets[1:].tolist(), strict=True):
-        documents = map(text_of, run.table[run.docs[start:stop]].tolist())
-        lists[query] = dict(zip(documents, run.scores[start:stop].tolist(), strict=True))
-    return lists
+    return {query: dict(zip(run.doc_ids(part), run.scores[part].tolist(), strict=True)) for query, part in run.spans()}
 
 
 def distinct_datasets(results: Sequence[Result], store: Store) -> list[str]:

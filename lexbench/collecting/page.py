@@ -119,8 +119,6 @@ class JudgingPage:
 class PageServer(ThreadingHTTPServer):
     """Serves the page of *session* on 127.0.0.1."""
 
-    daemon_threads = True
-
     def __init__(self, session: JudgingSession, port: int = 0) -> None:
         """Listen on *port*, 0 for a free one. Raises OSError if it is taken."""
         super().__init__(("127.0.0.1", port), _Handler)

@@ -29,7 +29,7 @@ from lexbench.storage import rows as tables
 from lexbench.storage.reading import lines
 from lexbench.storage.rows import MissingColumns, NoColumn, Row, TableColumns, ending, is_frame, part_of_split, text_lines
 from lexbench.trec.ids import id_of
-from lexbench.trec.qrels import BEIR_HEADER, COLUMNS, QUERY_IDS, by_query
+from lexbench.trec.qrels import BEIR_HEADER, COLUMNS, QUERY_IDS, by_query, is_table
 from lexbench.types import Document, Query
 
 Fields = Mapping[str, str]  # `text`, `title`, `url`, `body`: those that the collection has
@@ -207,9 +207,7 @@ def read_queries(path: Path, split: str | None = None, stated: Columns = NONE) -
 
 def _is_tagged(path: Path) -> bool:
     """Return whether a text file begins with a tag."""
-    if ending(path) in tables.TABLES and ending(path) != ".tsv":
-        return False
-    return _first_line(path).startswith(b"<")
+    return not is_table(path) and _first_line(path).startswith(b"<")
 
 
 def _first_line(path: Path) -> bytes:

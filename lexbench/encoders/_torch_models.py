@@ -302,8 +302,7 @@ class MaskedLMModel(VocabularyModel):
         a model with exact terms or a text head has other rules than an activation. *with_means* puts the mean of the last
         states, with length 1, behind all of them (n, dimensions + width).
         """
-        states = self._states(batch)
-        terms = self._terms(batch, states, rules, whole_counts, text_terms, most_terms)
+        terms, states = self._terms(batch, rules, whole_counts, text_terms, most_terms)
         if with_means:
             terms = joined(terms, means(states, torch.from_numpy(batch.real).to(self.device)).cpu().numpy())
         return self.finite(terms)
@@ -311,20 +310,22 @@ class MaskedLMModel(VocabularyModel):
     def _terms(
         self,
         batch: Batch,
-        states: Tensor,
         rules: Rules,
         whole_counts: bool,  # noqa: FBT001 - as in `vectors`
         text_terms: int,
         most_terms: int,
-    ) -> sparse.csr_array:
-        """Return the weights of terms (n, dimensions), from the last *states*, see `vectors`."""
-        if self.exact_terms is None and self.text_head is None and not text_terms:
-            if rules.position_top_k:
-                return self.of_positions(batch, states, rules)
-            return self.of_maxima(self._maxima(batch, states), rules)
-        if rules != Rules(rules.activation):
+    ) -> tuple[sparse.csr_array, Tensor]:
+        """Return the weights of terms (n, dimensions), see `vectors`, and the last states (n, longest, width)."""
+        is_plain = self.exact_terms is None and self.text_head is None and not text_terms
+        if not is_plain and rules != Rules(rules.activation):
             raise CommandError(f"{self.name} has exact terms or a text head, which go with activation alone: {_RULES}")
-        weights = _ACTIVATIONS[rules.activation](self._maxima(batch, states).clamp(min=0))
+        if rules.position_top_k:
+            states = self._states(batch)
+            return self.of_positions(batch, states, rules), states
+        states, maxima = self.outputs(batch)  # a method, because `lexbench speed` lets another library compute them
+        if is_plain:
+            return self.of_maxima(maxima, rules), states
+        weights = _ACTIVATIONS[rules.activation](maxima.clamp(min=0))
         if self.exact_terms is not None:
             ids, pools = (torch.from_numpy(array).to(self.device) for array in (batch.ids, batch.pools))
             weights = self.exact_terms(weights, ids, pools, whole=whole_counts)
@@ -334,7 +335,7 @@ class MaskedLMModel(VocabularyModel):
             real = torch.from_numpy(batch.real).to(self.device)
             kept = max(most_terms - text_terms, 0)
             weights = self.text_head.added(weights, means(states, real), text_terms, kept)
-        return _sparse(weights)
+        return _sparse(weights), states
 
     @torch.inference_mode()
     def summed_vectors(self, batch: Batch, activation: str) -> sparse.csr_array:

@@ -65,7 +65,6 @@ class Dense(Transformer):
 
     kind: ClassVar[Kind] = Kind.DENSE
     family: ClassVar[str] = "dense"
-    version: ClassVar[int] = 1
     choices: ClassVar[Mapping[str, tuple[str, ...]]] = {
         **Transformer.choices,
         "similarity": SIMILARITIES,

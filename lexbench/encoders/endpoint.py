@@ -38,7 +38,6 @@ class Endpoint(ServedModel, Prompted):
 
     kind: ClassVar[Kind] = Kind.DENSE
     family: ClassVar[str] = "dense"
-    deterministic: ClassVar[bool] = False
     counts: ClassVar[tuple[str, ...]] = ("batch", "parallel")
     servers: ClassVar[tuple[str, ...]] = ("openai", "tei")
 

@@ -32,7 +32,6 @@ class EndpointSparse(ServedModel, Encoder):
 
     kind: ClassVar[Kind] = Kind.SPARSE
     family: ClassVar[str] = "sparse"
-    deterministic: ClassVar[bool] = False
     counts: ClassVar[tuple[str, ...]] = ("batch", "parallel", "vocabulary")
 
     def encode_document(self, texts: Sequence[str]) -> sparse.csr_array:

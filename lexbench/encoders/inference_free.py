@@ -46,7 +46,6 @@ class InferenceFree(SparseMLM):
 
     query_weights: str | None = runtime(None)  # its digest is in `identity`
 
-    family: ClassVar[str] = "sparse"
     version: ClassVar[int] = 2
 
     def __post_init__(self) -> None:

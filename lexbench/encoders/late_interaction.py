@@ -58,7 +58,6 @@ class LateInteraction(Transformer):
 
     kind: ClassVar[Kind] = Kind.MULTI
     family: ClassVar[str] = "late interaction"
-    version: ClassVar[int] = 1
     query_lengths: ClassVar[tuple[str, ...]] = ("query_length", "mask_queries_to")
 
     def __post_init__(self) -> None:

@@ -47,7 +47,6 @@ class SentenceTransformer(Encoder):
 
     kind: ClassVar[Kind] = Kind.DENSE
     family: ClassVar[str] = "dense"
-    version: ClassVar[int] = 1
     requires: ClassVar[tuple[str, ...]] = ("sentence_transformers",)
     extra: ClassVar[str] = "sentence-transformers"
 

@@ -38,7 +38,6 @@ class SparseCLM(SparseMLM):
     pooling: str = "max"
     logits: str = "plain"
 
-    version: ClassVar[int] = 1
     choices: ClassVar[Mapping[str, tuple[str, ...]]] = {
         **SparseMLM.choices,
         "attention": ("causal", "bidirectional"),

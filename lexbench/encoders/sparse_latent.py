@@ -58,7 +58,6 @@ class SparseLatent(SparseTransformer):
     query_features: int = optional_at_search(0)
 
     family: ClassVar[str] = "sparse"
-    version: ClassVar[int] = 1
     choices: ClassVar[Mapping[str, tuple[str, ...]]] = {
         **SparseTransformer.choices,
         "pooling": ("max", "mean", "cls", "last"),

@@ -81,7 +81,6 @@ class SparseMLM(SparseTransformer):
     dense_ok: bool = runtime(False)
 
     family: ClassVar[str] = "sparse"
-    version: ClassVar[int] = 1
     choices: ClassVar[Mapping[str, tuple[str, ...]]] = {
         **SparseTransformer.choices,
         "positions": ("all", "text"),

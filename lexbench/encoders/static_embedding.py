@@ -60,7 +60,6 @@ class StaticEmbedding(Prompted):
 
     kind: ClassVar[Kind] = Kind.DENSE
     family: ClassVar[str] = "dense"
-    version: ClassVar[int] = 1
     deterministic: ClassVar[bool] = True
     requires: ClassVar[tuple[str, ...]] = ("torch", "tokenizers")
     extra: ClassVar[str] = "neural"

@@ -47,7 +47,6 @@ class TermWeights(Transformer):
     kind: ClassVar[Kind] = Kind.SPARSE
     names_terms: ClassVar[bool] = True
     family: ClassVar[str] = "term weights"
-    version: ClassVar[int] = 1
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -27,7 +27,6 @@ class LookedUp(Encoder):
     queries: str = field(metadata={"runtime": True})
 
     looks_up: ClassVar[bool] = True
-    version: ClassVar[int] = 1
     deterministic: ClassVar[bool] = True
     document_files: ClassVar[tuple[str, ...]] = ("documents",)  # settings that name files which decide document vectors
 

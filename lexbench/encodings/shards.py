@@ -49,9 +49,9 @@ def shard_file(path: Path, shard: range) -> Path:
     return path / f"shard-{shard.start // SHARD:05d}.safetensors"
 
 
-def write_shard(target: Path, vectors: Any, *, truncated: int = 0, storage: str = "float32") -> None:
+def write_shard(target: Path, vectors: Any, *, storage: str = "float32") -> None:
     """Write the vectors of one shard, whole or not at all; see `packed`."""
-    atomic.write_bytes(target, packed(vectors, truncated=truncated, storage=storage))
+    atomic.write_bytes(target, packed(vectors, storage=storage))
 
 
 def packed(vectors: Any, *, truncated: int = 0, storage: str = "float32") -> bytes:

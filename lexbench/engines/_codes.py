@@ -102,11 +102,11 @@ def open_codes(path: Path, rescore: int) -> CodesIndex | None:
         return None
     facts = json.loads((path / _FACTS).read_bytes())
     parts = zip(("codes", "source"), facts["kinds"], facts["widths"], strict=False)
-    arrays = [_mapped(path / name, np.dtype(kind), width) for name, kind, width in parts]
+    arrays = [mapped(path / name, np.dtype(kind), width) for name, kind, width in parts]
     return CodesIndex(arrays[0], arrays[1] if rescore else None, rescore)
 
 
-def _mapped(path: Path, kind: np.dtype[Any], width: int) -> NDArray[Any]:
+def mapped(path: Path, kind: np.dtype[Any], width: int) -> NDArray[Any]:
     """Return the array (documents, width) in a file, mapped into memory."""
     if path.stat().st_size == 0:  # an empty file cannot be mapped
         return np.empty((0, width), kind)

@@ -13,7 +13,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from lexbench.engines._codes import open_codes, write_codes
+from lexbench.engines._codes import mapped, open_codes, write_codes
 from lexbench.engines.kernels.checks import all_finite, no_hits, one_width, same_width
 from lexbench.engines.kernels.on_devices import DeviceVectors, check_settings, places
 from lexbench.errors import CommandError
@@ -159,7 +159,4 @@ def write_matrix(engine: str, storage: str, blocks: Iterable[NDArray[np.float32]
 def map_matrix(path: Path) -> NDArray[Any]:
     """Return the matrix (n, dimensions) in the folder *path*, mapped into memory."""
     facts = json.loads((path / "facts.json").read_bytes())
-    width, kind = facts["width"], np.dtype(facts["storage"])
-    if (path / "vectors").stat().st_size == 0:  # an empty file cannot be mapped
-        return np.empty((0, width), kind)
-    return np.asarray(np.memmap(path / "vectors", kind, "r")).reshape(-1, width)
+    return mapped(path / "vectors", np.dtype(facts["storage"]), facts["width"])

@@ -15,9 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lexbench.engines.kernels.checks import all_finite, fill, no_hits, one_width, same_width
-from lexbench.errors import CannotStart, CommandError, LexbenchError, MissingData, one_line, require, shortened, visible
+from lexbench.errors import CannotStart, CommandError, LexbenchError, one_line, require, shortened, visible
 from lexbench.outside.http_client import check_encrypted, checked_address
-from lexbench.outside.running import kept_name, own_name, similarity_called
+from lexbench.outside.running import check_there, kept_name, own_name, server_of, similarity_called
 from lexbench.plugins import Engine, Index, RunningIndex
 from lexbench.registry import at_search
 from lexbench.storage import atomic
@@ -124,11 +124,7 @@ class MilvusIndex(Index):
                 there = _count(client, self._name)
                 if there:
                     client.load_collection(self._name)
-            if there != self._documents:
-                raise MissingData(
-                    f"{settings.url} has {there:,} of the {self._documents:,} documents of {self._name}: "
-                    f"remove {path.parent}, and the command that made it makes it again"
-                )
+            check_there(settings.url, self._name, there, self._documents, path)
 
     def search(self, queries: NDArray[np.float32], k: int) -> Hits:
         """Return the best *k* documents of each of *queries* (queries, dimensions), 16,384 at most."""
@@ -202,7 +198,7 @@ class RunningMilvus(RunningIndex):
         if len(place) != 2:  # noqa: PLR2004 - collection and field
             raise CommandError("name the collection and the field: milvus://HOST:19530/COLLECTION/FIELD")
         self._name, self._field = place
-        self._url = f"{address.scheme.partition('+')[2] or 'http'}://{address.netloc}"
+        self._url = server_of(address)
         self._opened = _connected(self._url)
         self._client = self._opened.__enter__()
         with self._errors():

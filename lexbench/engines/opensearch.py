@@ -14,10 +14,19 @@ import numpy as np
 from scipy import sparse
 
 from lexbench.engines.kernels.checks import fill, largest_weights, no_hits, same_width, sums_fit, whole_weights
-from lexbench.errors import CannotStart, CommandError, LexbenchError, MissingData
-from lexbench.outside.filters import Condition, conditions
+from lexbench.errors import CannotStart, CommandError, LexbenchError
+from lexbench.outside.filters import RANGES, Condition, conditions
 from lexbench.outside.http_client import MISSING, HttpClient, partial_sign
-from lexbench.outside.running import as_json, csr_rows, kept_name, own_name, repeated_note, similarity_called
+from lexbench.outside.running import (
+    as_json,
+    check_there,
+    csr_rows,
+    kept_name,
+    own_name,
+    repeated_note,
+    server_of,
+    similarity_called,
+)
 from lexbench.plugins import Engine, Index, RunningIndex
 from lexbench.registry import runtime
 from lexbench.storage import atomic
@@ -33,7 +42,6 @@ VARIABLES = ("OPENSEARCH_API_KEY", "OPENSEARCH_USER", "OPENSEARCH_PASSWORD", "OP
 _SECONDS = 600  # for one answer
 _BUSY = 429  # the status of a document that the server has no room for at the moment
 _ATTEMPTS = 8  # to send a document
-_RANGES = {"<": "lt", "<=": "lte", ">": "gt", ">=": "gte"}
 _FACTS, _LARGEST = "index.json", "largest_weight.npy"
 
 
@@ -116,11 +124,7 @@ class OpenSearchIndex(Index):
         self._documents, self._width = int(facts["documents"]), int(facts["width"])
         self._largest = np.load(path / _LARGEST)
         self.transfer = 0.0  # of searches in which the server states how long it worked
-        if (there := _count(self._client, self._name)) != facts["sent"]:
-            raise MissingData(
-                f"{url} has {there:,} of the {facts['sent']:,} documents of {self._name}: remove {path.parent}, "
-                "and the command that made it makes it again"
-            )
+        check_there(url, self._name, _count(self._client, self._name), facts["sent"], path)
 
     def search(self, queries: sparse.csr_array, k: int) -> Hits:
         """Return the best *k* documents of each of *queries* (queries, vocabulary) of whole weights, 100,000 at most."""
@@ -261,8 +265,7 @@ class RunningOpenSearch(RunningIndex):
         place = address.path.strip("/").split("/")
         if len(place) != 2:  # noqa: PLR2004 - index and field
             raise CommandError(f"name the index and the field: {self.called}://HOST:9200/INDEX/FIELD")
-        scheme = address.scheme.partition("+")[2] or "http"
-        self._client = connect(f"{scheme}://{address.netloc}", self.called)
+        self._client = connect(server_of(address), self.called)
         self._index, self._field = place
         path = f"/{self._index}/_mapping"
         fields = self._client.ask("GET", path, read=_fields, form="a mapping")
@@ -366,8 +369,8 @@ def _counts(answer: Any) -> dict[Any, int]:
 def _clause(condition: Condition) -> dict[str, Any]:
     """Return a condition as the server's JSON."""
     field, operator, value = condition
-    if operator in _RANGES:
-        return {"range": {field: {_RANGES[operator]: value}}}
+    if operator in RANGES:
+        return {"range": {field: {RANGES[operator]: value}}}
     same = {"term": {field: value}}
     return same if operator == "=" else {"bool": {"must_not": [same]}}
 

@@ -21,8 +21,8 @@ from scipy import sparse
 
 from lexbench.arrays.vectors import canonical
 from lexbench.engines.kernels.checks import all_finite, fill, no_hits, one_width, same_width
-from lexbench.errors import CannotStart, CommandError, LexbenchError, MissingData, one_line, require, shortened, visible
-from lexbench.outside.running import SIMILARITIES, csr_rows, kept_name, own_name
+from lexbench.errors import CannotStart, CommandError, LexbenchError, one_line, require, shortened, visible
+from lexbench.outside.running import SIMILARITIES, check_there, csr_rows, kept_name, own_name
 from lexbench.plugins import Engine, Index, RunningIndex
 from lexbench.registry import at_search
 from lexbench.storage import atomic
@@ -175,11 +175,8 @@ class PgvectorIndex(Index):
             if name in {"ef_search", "probes", "iterative_scan"}:
                 self._changed.append((f"{settings.index}.{name}", str(getattr(settings, name))))
         self._table.settings = self._changed
-        if self._documents and (there := self._table.count()) != self._documents:
-            raise MissingData(
-                f"{settings.url} has {there:,} of the {self._documents:,} documents of {self._name}: "
-                f"remove {path.parent}, and the command that made it makes it again"
-            )
+        if self._documents:
+            check_there(settings.url, self._name, self._table.count(), self._documents, path)
 
     def search(self, queries: Any, k: int) -> Hits:
         """Return the best *k* documents of each of *queries* (queries, width).

@@ -30,10 +30,10 @@ from lexbench.engines.kernels.checks import (
     sums_fit,
     whole_weights,
 )
-from lexbench.errors import CannotStart, CommandError, LexbenchError, MissingData, echoed, one_line, require, shortened
-from lexbench.outside.filters import Condition, conditions
+from lexbench.errors import CannotStart, CommandError, LexbenchError, echoed, one_line, require, shortened
+from lexbench.outside.filters import RANGES, Condition, conditions
 from lexbench.outside.http_client import check_encrypted, checked_address
-from lexbench.outside.running import as_json, csr_rows, kept_name, own_name, similarity_called
+from lexbench.outside.running import as_json, check_there, csr_rows, kept_name, own_name, server_of, similarity_called
 from lexbench.plugins import Engine, Index, RunningIndex
 from lexbench.registry import runtime
 from lexbench.storage import atomic
@@ -45,7 +45,6 @@ _FACTS, _LARGEST = "collection.json", "largest_weight.npy"  # the largest weight
 _NAME = "v"  # of the one vector of a point
 _POINTS = 1000  # sent at a time
 _SECONDS = 60  # that a server has to answer one query
-_RANGES = {"<": "lt", "<=": "lte", ">": "gt", ">=": "gte"}
 _WAIT = 3600.0  # seconds in which a server must have indexed what it was sent
 
 Point = tuple[int, Any]  # a position, and its vector in Qdrant's form
@@ -169,11 +168,7 @@ class QdrantIndex(Index):
         if facts["points"]:
             name = facts["collection"]
             self._server = Server(settings.url, name, settings.kind)
-            if (there := self._server.count()) != facts["points"]:
-                raise MissingData(
-                    f"{settings.url} has {there:,} of the {facts['points']:,} points of {name}: "
-                    f"remove {path.parent}, and the command that made it makes it again"
-                )
+            check_there(settings.url, name, self._server.count(), facts["points"], path)
 
     def search(self, queries: Any, k: int) -> Hits:
         """Return the best *k* documents of each of *queries* (queries, width); an empty one finds nothing.
@@ -289,13 +284,12 @@ class RunningQdrant(RunningIndex):
         from qdrant_client import QdrantClient, models
 
         folder, _, self._name = address.path.rpartition("/")
-        base = f"{address.scheme.partition('+')[2] or 'http'}://{address.netloc}"
         self._using = parse_qs(address.query).get("vector", [""])[0]
         if not address.netloc and not Path(folder).is_dir():  # the client would make it
             raise CannotStart(f"{folder} is no folder; write qdrant:///FOLDER/COLLECTION, or qdrant://HOST:6333/COLLECTION")
         self._models, self._place = models, address.netloc or folder
         with client_errors(self._place):
-            self._client: Any = connect(base, _SECONDS) if address.netloc else QdrantClient(path=folder)
+            self._client: Any = connect(server_of(address), _SECONDS) if address.netloc else QdrantClient(path=folder)
         with client_errors(self._place):
             params: Any = self._client.get_collection(self._name).config.params
         dense: Any = params.vectors.get(self._using) if isinstance(params.vectors, dict) else params.vectors
@@ -378,8 +372,8 @@ class RunningQdrant(RunningIndex):
 def _clause(models: Any, condition: Condition) -> Any:
     """Return a condition as the client's object."""
     field, operator, value = condition
-    if operator in _RANGES:
-        return models.FieldCondition(key=field, range=models.Range(**{_RANGES[operator]: value}))
+    if operator in RANGES:
+        return models.FieldCondition(key=field, range=models.Range(**{RANGES[operator]: value}))
     return models.FieldCondition(key=field, match=models.MatchValue(value=value))
 
 

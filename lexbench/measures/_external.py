@@ -15,7 +15,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lexbench.errors import CannotStart, LexbenchError, NotationError
-from lexbench.trec.ids import text_of
 from lexbench.trec.qrels import Qrels
 from lexbench.trec.runs import Run
 
@@ -87,10 +86,9 @@ def ranked_and_judged(
     """
     judged = set(qrels.query_ids)
     ranked: dict[str, dict[str, float]] = {}
-    for query_id, start, stop in zip(run.query_ids, run.offsets[:-1].tolist(), run.offsets[1:].tolist(), strict=True):
-        if query_id in judged and stop > start:
-            ids = (text_of(doc_id) for doc_id in run.table[run.docs[start:stop]].tolist())
-            values = run.scores[start:stop].tolist() if scores else range(stop - start, 0, -1)
+    for query_id, entries in run.spans():
+        if query_id in judged and (ids := run.doc_ids(entries)):
+            values = run.scores[entries].tolist() if scores else range(len(ids), 0, -1)
             ranked[query_id] = dict(zip(ids, map(float, values), strict=True))
     grades: dict[str, dict[str, int | float]] = {query_id: {} for query_id in qrels.query_ids}
     for query_id, doc_id, grade in qrels.judgements():

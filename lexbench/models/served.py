@@ -45,7 +45,6 @@ class ServedModel(Model):
 
     remote: ClassVar[bool] = True
     elsewhere: ClassVar[str] = "a server"
-    version: ClassVar[int] = 1
     counts: ClassVar[tuple[str, ...]] = ("batch",)  # settings of a subclass that are whole numbers from 1 up
     made: ClassVar[str] = "vectors"  # what the server computes, in notes
     servers: ClassVar[tuple[str, ...]] = ()  # allowed values of the setting `server` of a subclass

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 from lexbench.errors import CommandError, echoed
 
 _CONDITION = re.compile(r"""\s*([\w.]+)\s*(<=|>=|!=|==|=|<|>)\s*("[^"]*"|'[^']*'|[^\s'"]+)\s*""")
+RANGES = {"<": "lt", "<=": "lte", ">": "gt", ">=": "gte"}  # the names of operators in JSON
 _OPEN = re.compile(r"""([\w.]+)\s*(<=|>=|==|=|<|>)\s*(['"]?)\{\}\3""")
 
 

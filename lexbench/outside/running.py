@@ -1,16 +1,17 @@
-"""What the indexes of several servers share when `lexbench probe` searches them."""
+"""What the indexes of several servers share, those of engines and those that `lexbench probe` searches."""
 
 import json
 from collections.abc import Sequence
 from pathlib import Path
 from platform import node
 from typing import Any
+from urllib.parse import SplitResult
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from lexbench.errors import CommandError, echoed
+from lexbench.errors import CommandError, MissingData, echoed
 from lexbench.storage.artifact_folder import digest
 
 _SPACES = {  # the names of Qdrant, OpenSearch, Elasticsearch and Milvus
@@ -30,6 +31,20 @@ def kept_name(path: Path, facts: str, field: str, separator: str = "-") -> str:
     """Return the name that the file *facts* of an index has in *field*; of an interrupted build, the one that it used."""
     file = path / facts
     return str(json.loads(file.read_bytes())[field]) if file.is_file() else own_name(path, separator)
+
+
+def check_there(url: str, name: str, there: int, sent: int, path: Path) -> None:
+    """Raise MissingData if the server at *url* has not all of what it was *sent* for the index *name* in the folder *path*."""
+    if there != sent:
+        raise MissingData(
+            f"{url} has {there:,} of the {sent:,} documents of {name}: "
+            f"remove {path.parent}, and the command that made it makes it again"
+        )
+
+
+def server_of(address: SplitResult) -> str:
+    """Return the address of the server at e.g. qdrant://HOST:6333/COLLECTION, or qdrant+https://HOST/COLLECTION."""
+    return f"{address.scheme.partition('+')[2] or 'http'}://{address.netloc}"
 
 
 def similarity_called(name: str) -> str:

@@ -44,7 +44,6 @@ class CrossEncoder(LocalModel, Reranker):
     threads: int = runtime(0)
     unknown_ok: bool = runtime(False)
 
-    version: ClassVar[int] = 1
     deterministic: ClassVar[bool] = True  # for the same pairs together, on one machine; other batches are rounded differently
     choices: ClassVar[Mapping[str, tuple[str, ...]]] = {"titles": ("off", "string"), "dtype": DTYPES}
     lengths: ClassVar[tuple[str, ...]] = ("length",)

@@ -5,7 +5,7 @@ Given documents are scored exactly from the stored vectors, without the engine's
 
 import json
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar, Self
@@ -65,7 +65,7 @@ class Encoded(Retriever):
         counts: Counter[str] = Counter(truncated=stored.truncated())
         ready = self.learned(stored.shards)
         ready.write_state(path)
-        shards = ready.documents(stored, counts)
+        shards = (ready.as_documents(shard, counts) for shard in stored.shards())
         (path / ENGINE_DIR).mkdir()
         if self.engine.kind is Kind.SPARSE:
             tally = SparseCounts(len(corpus))
@@ -140,11 +140,6 @@ class Encoded(Retriever):
             own = {name.partition(".")[2]: array for name, array in arrays.items() if name.startswith(f"{at}.")}
             transforms[at] = transform.with_state(own) if own else transform
         return replace(self, transforms=tuple(transforms))
-
-    def documents(self, stored: Encodings, counts: "Counter[str]") -> Iterator[Any]:
-        """Yield the transformed shards of *stored* vectors, and add the counts of the transforms to *counts*."""
-        for shard in stored.shards():
-            yield self.as_documents(shard, counts)
 
     def as_documents(self, vectors: Any, counts: "Counter[str] | None" = None) -> Any:
         """Return transformed document *vectors*, and add the counts of the transforms to *counts*, if given."""

@@ -49,7 +49,6 @@ class Mcp(Command):
     score: str = ""
     nothing: str = ""
     key: str = runtime("")
-    timeout: float = runtime(60.0)
 
     elsewhere: ClassVar[str] = "a program or server"
 

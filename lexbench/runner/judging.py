@@ -29,7 +29,7 @@ from lexbench.notation import parse
 from lexbench.plugins import Judge
 from lexbench.storage import atomic
 from lexbench.storage.artifact_folder import digest
-from lexbench.trec.ids import encode, lookup, text_of
+from lexbench.trec.ids import encode, lookup
 from lexbench.trec.qrels import JUDGE, Qrels, judge_stamps, write_qrels
 from lexbench.trec.runs import Run
 from lexbench.types import Document, Judgement, Verdict
@@ -88,10 +88,9 @@ def documents_to_judge(
     found: dict[str, dict[str, None]] = {query: {} for query in queries}
     for run in runs.values():
         cut = run.cut(depth)
-        for query, start, stop in zip(cut.query_ids, cut.offsets[:-1].tolist(), cut.offsets[1:].tolist(), strict=True):
-            documents = (text_of(name) for name in cut.table[cut.docs[start:stop]].tolist())
+        for query, entries in cut.spans():
             if query in found:
-                found[query] |= dict.fromkeys(doc for doc in documents if (query, doc) not in known)
+                found[query] |= dict.fromkeys(doc for doc in cut.doc_ids(entries) if (query, doc) not in known)
     return {query: list(documents) for query, documents in found.items() if documents}
 
 

@@ -21,22 +21,21 @@ _BYTES = 8  # of the digest of a document's id
 
 def list_facts(run: Run, qrels: Qrels) -> Lists:
     """Return what the lists of the judged queries show."""
-    starts = dict(zip(run.query_ids, zip(run.offsets[:-1].tolist(), run.offsets[1:].tolist(), strict=True), strict=True))
     digests = np.zeros(len(run.table), f"S{_BYTES}")
     used, judged = np.unique(run.docs), np.unique(qrels.doc_ids)
     digests[used] = [hashlib.blake2b(name, digest_size=_BYTES).digest() for name in run.table[used].tolist()]
-    listed, wanted = hashlib.sha256(), min(_TOP, len(judged))
+    listed, wanted, spans = hashlib.sha256(), min(_TOP, len(judged)), dict(run.spans())
     tops: Counter[bytes] = Counter()
     short = constant = 0
     for query in qrels.query_ids:
-        start, stop = starts.get(query, (0, 0))
-        documents, scores = digests[run.docs[start:stop]].tobytes(), run.scores[start:stop]
-        listed.update(bytes_of(f"{query}\n{stop - start}\n"))
+        entries = spans.get(query, slice(0, 0))
+        documents, scores = digests[run.docs[entries]].tobytes(), run.scores[entries]
+        listed.update(bytes_of(f"{query}\n{len(scores)}\n"))
         listed.update(documents)
-        if stop > start:
+        if len(scores):
             tops[documents[: _TOP * _BYTES]] += 1
-            short += stop - start < wanted
-            constant += stop - start >= _LONG and bool(scores[0] == scores[-1])  # scores descend
+            short += len(scores) < wanted
+            constant += len(scores) >= _LONG and bool(scores[0] == scores[-1])  # scores descend
     return Lists(
         short=short,
         same=max(tops.values(), default=0),

@@ -332,5 +332,5 @@ def job_of(
                 f"{measure} looks at {cutoff} documents per query and only {depth} are kept; raise --depth, or see -m"
             )
     repeatable = command and system.definition and not any(MARK in measure for measure in with_thresholds)
-    repeat = f"{command} -r {quote(system.definition or '')}" if repeatable else None
+    repeat = f"{command} -r {quote(system.definition)}" if repeatable else None
     return Job(contract, system.for_dataset(contract.id), with_thresholds, depth, repeat, source)

@@ -27,14 +27,14 @@ def is_own(contract: Contract) -> bool:
 
 def relevant_ranks(run: Run, qrels: Qrels, depth: int = DEPTH) -> dict[str, dict[str, int]]:
     """Return by query the rank of each relevant document (grade above 0) among the first *depth* of its list."""
-    places = {query: at for at, query in enumerate(run.query_ids)}
+    spans = dict(run.spans())
     found: dict[str, dict[str, int]] = {}
     for at, query in enumerate(qrels.query_ids):
-        if query not in places:
+        if query not in spans:
             continue
         judged = slice(qrels.offsets[at], qrels.offsets[at + 1])
         relevant = {doc_id for doc_id, grade in zip(qrels.doc_ids[judged], qrels.grades[judged], strict=True) if grade > 0}
-        start, stop = run.offsets[places[query] : places[query] + 2].tolist()
+        start, stop = spans[query].start, spans[query].stop
         ranked = enumerate(run.table[run.docs[start : min(stop, start + depth)]].tolist(), start=1)
         found[query] = {text_of(doc_id): rank for rank, doc_id in ranked if doc_id in relevant}
     return found

@@ -159,10 +159,9 @@ def score_ranked(  # noqa: PLR0913 - what decides a result
 
 def _top(lists: Run, query_ids: Sequence[str]) -> list[str]:
     """Return the first documents of each query, as results keep them; "" for a query without any."""
-    starts = dict(zip(lists.query_ids, lists.offsets[:-1].tolist(), strict=True))
-    stops = dict(zip(lists.query_ids, lists.offsets[1:].tolist(), strict=True))
-    spans = [(starts.get(query, 0), min(stops.get(query, 0), starts.get(query, 0) + KEPT)) for query in query_ids]
-    return [kept_text(map(text_of, lists.table[lists.docs[start:stop]].tolist())) for start, stop in spans]
+    spans = dict(lists.spans())
+    parts = (spans.get(query, slice(0, 0)) for query in query_ids)
+    return [kept_text(lists.doc_ids(slice(part.start, min(part.stop, part.start + KEPT)))) for part in parts]
 
 
 def fitting_defaults(measures: Sequence[str], qrels: Qrels) -> tuple[str, ...]:

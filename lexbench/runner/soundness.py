@@ -22,13 +22,11 @@ from lexbench.datasets.dataset import judgement_facts
 from lexbench.datasets.digests import query_ids_sha256
 from lexbench.datasets.location import find_source, is_here
 from lexbench.errors import CannotStart, InvalidFile, LexbenchError, with_meaning
-from lexbench.measures import parse_native
 from lexbench.notation import Call, Expression, Value, parse
-from lexbench.plugins import Measure
 from lexbench.results import Entry, Result, Results, Seeds, SystemResults, file_name, files_of, load, load_any, texts_reader
 from lexbench.runner.origin_checks import contradictory_origin, impossible_origin, is_elsewhere
 from lexbench.runner.timing_checks import impossible_timing, numbers_in
-from lexbench.runner.value_checks import impossible_values, unattainable_values
+from lexbench.runner.value_checks import impossible_values, native_measure, unattainable_values
 from lexbench.synonyms import nearest
 from lexbench.trec.qrels import Qrels
 from lexbench.trec.runs import PRECISIONS
@@ -212,7 +210,7 @@ def _states_oracle(value: "Value | Call") -> bool:
 
 
 def _faults_of_measure(result: Result, measure: str, mean: float, values: list[float]) -> Iterator[str]:
-    native, tie, total = _native(measure), result.ties.get(measure), sum(values)
+    native, tie, total = native_measure(measure), result.ties.get(measure), sum(values)
     means = [total / len(values)] if native else [total / len(values), total]  # ir-measures sums counts, e.g. of documents
     cutoff = native.cutoff if native and native.cutoff else 0
     marked = any(note.kind == "short lists" for note in result.notes)
@@ -256,14 +254,6 @@ def _faults_of_seeds(result: Result, seeds: Seeds) -> Iterator[str]:
             yield f"the mean of {measure} is not that of its seeds, or it has fewer than {_FEWEST_SEEDS} seeds"
 
 
-def _native(measure: str) -> Measure | None:
-    """Return a measure that lexbench or a plug-in computes; None for those of ir-measures and unknown ones."""
-    try:
-        return parse_native(measure)
-    except LexbenchError:
-        return None
-
-
 def violations(result: Result, *, published: bool = False) -> Iterator[str]:
     """Yield how a result differs from the contract of its dataset. There is none for data of the user's own.
 
@@ -287,8 +277,6 @@ def violations(result: Result, *, published: bool = False) -> Iterator[str]:
         "SHA-256 of the query ids": (expected.query_ids_sha256, query_ids_sha256(result.query_ids)),
         "SHA-256 of the queries": (expected.queries_sha256, digests.get("queries")),
         "SHA-256 of the judgements": (expected.qrels_sha256, digests.get("qrels")),
-    }
-    facts |= {
         "SHA-256 of the corpus": (expected.corpus_sha256, digests.get("corpus")),
         "number of documents": (expected.documents, counts.documents),
         "number of judged documents that the corpus lacks": (expected.absent, counts.judged_absent),

@@ -68,9 +68,7 @@ def _numbers(timing: Timing) -> Iterator[str]:
         yield "only single queries have latencies"
     if timing.cpu_per_wall <= 0 or (single and timing.overhead is None):
         yield "it has no processor time, or no overhead"
-    if timing.qps_range and (timing.qps_range.keys() != stages or timing.processes == 1):
-        yield "it has no range of QPS over its processes"
-    if not timing.qps_range and timing.processes > 1:
+    if timing.qps_range.keys() != (set() if timing.processes == 1 else stages):
         yield "it has no range of QPS over its processes"
 
 
@@ -100,7 +98,7 @@ def _counts(result: Result, timing: Timing) -> Iterator[str]:
     threads = "1" if timing.scenario == SINGLE else timing.scenario.removeprefix(f"{OFFLINE}-").removesuffix("t")
     if threads != str(timing.threads):
         yield f"it has {timing.threads} threads"
-    if result.found and timing.exact and len(result.found) and min(result.found.values()) < 1:
+    if result.found and timing.exact and min(result.found.values()) < 1:
         yield "it is marked as exact, and its search finds only a part of the exact result"
 
 

@@ -57,12 +57,17 @@ def _scored(result: Result) -> list[_Scored]:
     return found
 
 
-def own_measure(text: str) -> Measure | None:
-    """Return a measure that is part of lexbench; None for those of plug-ins and of ir-measures, and for unknown ones."""
+def native_measure(text: str) -> Measure | None:
+    """Return a measure that lexbench or a plug-in computes; None for those of ir-measures and unknown ones."""
     try:
-        measure = parse_native(text)
+        return parse_native(text)
     except LexbenchError:
         return None
+
+
+def own_measure(text: str) -> Measure | None:
+    """Return a measure that is part of lexbench; None for those of plug-ins and of ir-measures, and for unknown ones."""
+    measure = native_measure(text)
     return measure if measure and type(measure).__module__.startswith("lexbench.measures.") else None
 
 

@@ -114,9 +114,9 @@ def with_zeros(empty: tuple[int, ...]) -> NDArray[np.int64]:
 
 
 @cache
-@cache
-def learned(count: int, vocabulary: int = 1500, terms: int = 40) -> NDArray[np.int64]:
+def learned(count: int) -> NDArray[np.int64]:
     """Return synthetic vectors like those of learned sparse retrieval: frequent and rare terms, weights from 1 to 255."""
+    vocabulary, terms = 1500, 40
     rng = np.random.default_rng(5)
     frequency = np.minimum(1.0, terms / np.arange(5, vocabulary + 5) / np.log(vocabulary / 5))
     weights = np.clip(rng.lognormal(np.log(60), 0.6, (count, vocabulary)), 1, 255).round()

@@ -76,6 +76,8 @@ def use(encoder: Any, runtime: str, texts: Sequence[str]) -> Any:
     with_maxima = hasattr(model, "outputs")  # a masked-language model
     if getattr(encoder, "position_top_k", 0):
         raise LexbenchError(f"--with {runtime} takes models whose positions keep all terms, and this one has position_top_k")
+    if with_maxima and encoder.pooling == "sum":
+        raise LexbenchError(f'--with {runtime} takes models with maxima over positions, and this one has pooling="sum"')
     if with_maxima:
         module: nn.Module = _WithMaxima(load_masked_lm(masked_lm_files(folder), dtype=torch.float32, device=_CPU))
         given = [ids, torch.ones_like(ids), torch.ones_like(ids)]

@@ -27,7 +27,6 @@ class CollectionIdf(Transform):
     power: float = 1.0
     idf: NDArray[np.float32] | None = field(default=None, init=False, repr=False, compare=False, metadata={"runtime": True})
     kind: ClassVar[Kind] = Kind.SPARSE
-    version: ClassVar[int] = 1
     deterministic: ClassVar[bool] = True
     uses_collection: ClassVar[bool] = True
 

@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from lexbench.errors import InvalidFile, echoed
-from lexbench.storage.rows import TABLES, Row, TableColumns, ending, plain, rows
+from lexbench.storage.rows import Row, TableColumns, ending, plain, rows
 from lexbench.trec.columns import Beginning, parse_score
 from lexbench.trec.ids import id_of
-from lexbench.trec.qrels import BEIR_HEADER, DOC_IDS, QUERY_IDS, by_query
+from lexbench.trec.qrels import BEIR_HEADER, DOC_IDS, QUERY_IDS, by_query, is_table
 
 RANK = "rank"
 SCORES = ("score", "similarity", "sim")
@@ -37,7 +37,7 @@ class RunColumns(NamedTuple):
 def is_run_table(path: Path, begin: Beginning) -> bool:
     """Return whether a file is a table: by its ending, or because its first line has names of columns."""
     names = {field.decode(errors="replace").lower() for field in begin.fields}
-    return (ending(path) in TABLES and ending(path) != ".tsv") or len(_NAMES & names) >= _LEAST
+    return is_table(path) or len(_NAMES & names) >= _LEAST
 
 
 def read_run_table(path: Path, kind: str = "") -> RunColumns:

@@ -80,6 +80,15 @@ class Run:
         """Return the run with only the first *depth* entries of each list."""
         return kept(self, self.ranks <= depth)
 
+    def spans(self) -> Iterator[tuple[str, slice]]:
+        """Yield each query with the slice of its entries."""
+        for query, start, stop in zip(self.query_ids, self.offsets[:-1].tolist(), self.offsets[1:].tolist(), strict=True):
+            yield query, slice(start, stop)
+
+    def doc_ids(self, entries: slice) -> list[str]:
+        """Return the ids of the documents of these *entries*, in order."""
+        return list(map(text_of, self.table[self.docs[entries]].tolist()))
+
     @classmethod
     def from_hits(cls, query_ids: Iterable[str], hits: Hits, table: NDArray[np.bytes_]) -> "Run":
         """Make a run from a searcher's hits: row i is the list of query i, and -1 is no document.
@@ -411,8 +420,8 @@ def _lists(run: Run) -> Iterator[tuple[bytes, list[bytes], slice]]:
     used = np.zeros(len(run.table), dtype=bool)
     used[run.docs] = True
     check_writable(run.table[used], "document id")
-    for query, start, stop in zip(run.query_ids, run.offsets[:-1].tolist(), run.offsets[1:].tolist(), strict=True):
-        yield bytes_of(query), run.table[run.docs[start:stop]].tolist(), slice(start, stop)
+    for query, entries in run.spans():
+        yield bytes_of(query), run.table[run.docs[entries]].tolist(), entries
 
 
 # ---- the canonical order ---------------------------------------------------------------------------------------------------

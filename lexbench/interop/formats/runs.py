@@ -20,14 +20,10 @@ if TYPE_CHECKING:
 
 def write_ranx_run(run: "Run", path: Path) -> None:
     """Write a run as ranx's JSON: each list in order, scores strictly decreasing as float32 numbers."""
-    from lexbench.trec.ids import text_of
     from lexbench.trec.runs import strictly_decreasing
 
     scores = strictly_decreasing(run.offsets, run.scores).tolist()
-    lists = {}
-    for query, start, stop in zip(run.query_ids, run.offsets[:-1].tolist(), run.offsets[1:].tolist(), strict=True):
-        documents = [text_of(one) for one in run.table[run.docs[start:stop]].tolist()]
-        lists[query] = dict(zip(documents, scores[start:stop], strict=True))
+    lists = {query: dict(zip(run.doc_ids(entries), scores[entries], strict=True)) for query, entries in run.spans()}
     atomic.write_bytes(path, msgspec.json.encode(lists) + b"\n")
 
 

@@ -1,6 +1,5 @@
 """Vectors of a sparse system, as its engine gets them: documents from the store, and queries, which are encoded now."""
 
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
@@ -59,7 +58,7 @@ def _documents(retriever: "Encoded", stored: "Encodings", corpus: "StoredCorpus"
     from lexbench.vector_formats.blocks import VectorBlock
 
     start = 0
-    for shard in retriever.documents(stored, Counter()):
+    for shard in map(retriever.as_documents, stored.shards()):
         stop = start + shard.shape[0]
         yield VectorBlock([doc_id.decode() for doc_id in corpus.doc_ids[start:stop]], shard)
         start = stop
