@@ -77,6 +77,7 @@ class CheckpointFiles:
     tokenizer: Sequence[Path]
     defaults: dict[str, Any] = field(default_factory=dict)  # settings of the encoder that the folder states
     heads: Sequence[Path] = ()  # weights of modules behind the model, each in a separate file
+    shapes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)  # of their tensors, as the modules state them
     adapter: Adapter | None = None
 
     @property
