@@ -42,7 +42,8 @@ DOCUMENTS = [
 def body(folder, kind="bert"):
     """Return the folder of a tiny model without pooling, or of a masked-language model with few weights above 0."""
     vocabulary = (*checkpoints.COLBERT_VOCABULARY, *(f"w{i}" for i in range(60)))
-    made = checkpoints.masked_lm(Path(folder) / kind, vocabulary=vocabulary, seed=3)
+    architecture = kind if kind in checkpoints.ARCHITECTURES else "bert"
+    made = checkpoints.masked_lm(Path(folder) / kind, architecture, vocabulary=vocabulary, seed=3)
     return checkpoints.sparsified(made, 1.5) if kind == "sparse" else made
 
 
@@ -481,11 +482,11 @@ def test_sparse_routers(place, tmp_path, case, strategy):
 TOKENS = {"module_input_name": "token_embeddings"}
 
 
-def multi(place, *modules, mask=None, unit=True, first=None, **settings):
+def multi(place, *modules, mask=None, unit=True, first=None, kind="bert", **settings):
     """Return a MultiVectorEncoder with *modules* between its Transformer and its mask."""
     masked = MultiVectorMask(**(mask or {}))
     last = [Normalize("token_embeddings")] if unit else []
-    listed = [Transformer(str(body(place)), **(first or {})), *modules, masked, *last]
+    listed = [Transformer(str(body(place, kind)), **(first or {})), *modules, masked, *last]
     return library.MultiVectorEncoder(modules=listed, device="cpu", **settings)
 
 
@@ -497,6 +498,9 @@ MULTI = {
     "a residual": lambda place: multi(place, dense(8, use_residual=True, **TOKENS)),
     "not scaled": lambda place: multi(place, dense(8, **TOKENS), unit=False),
     "expansion": lambda place: multi(place, dense(8, **TOKENS), first={"query_expansion": EXPANSION}),
+    "expansion of ModernBERT": lambda place: multi(
+        place, dense(8, **TOKENS), kind="modernbert", first={"query_expansion": EXPANSION, "max_seq_length": 48}
+    ),
     "attended": lambda place: multi(place, dense(8, **TOKENS), first={"query_expansion": EXPANSION | {"attend": True}}),
     "at least": lambda place: multi(
         place, dense(8, **TOKENS), first={"query_expansion": EXPANSION | {"strategy": "min", "length": 8}}

@@ -35,6 +35,8 @@ from lexbench.models.body_types import CAUSAL_LMS
 from lexbench.models.checkpoint import AGAIN, CheckpointFiles, fetch
 from lexbench.models.lora import model_files
 from lexbench.models.native.bert import Bert
+from lexbench.models.native.modernbert import ModernBert
+from lexbench.models.native.new import New
 from lexbench.models.stated_modules import ACTIVATIONS, LAYERS
 from lexbench.models.stated_settings import TEXT_HEAD_FILE
 from lexbench.models.token_batches import Batch, Input, Tokens, plain_copy, tokenise
@@ -43,8 +45,8 @@ from lexbench.models.transformer_model import ModelSpec, PackedLinear, Transform
 
 def _last_states(body: Any, batch: Batch, ids: Tensor, mask: Tensor | None, **more: Any) -> Tensor:
     """Return the last states (n, longest, width) that *body* has for *batch*."""
-    if isinstance(body, Bert) and not (batch.pools & ~batch.real).any():  # no use of states of padding
-        more["padding"] = False
+    if isinstance(body, Bert | ModernBert | New):  # their states of padding take time; unseen [MASK]s of queries pool them
+        more["padding"] = bool((batch.pools & ~batch.real).any())
     states: Tensor = body(input_ids=ids, attention_mask=mask, **more).last_hidden_state
     return states
 
