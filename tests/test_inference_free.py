@@ -164,7 +164,11 @@ def test_a_table_of_another_tokenizer_is_refused(bert, tmp_path):
     save_file({"weight": np.ones(tokens - 1, np.float32)}, table)
     with pytest.raises(InvalidFile, match=rf"table.safetensors: weights of {tokens - 1} tokens, and .* has {tokens}; give the"):
         encoder(bert, query_weights=str(table)).encode_query(["query"])
-    save_file({"weight": np.ones(tokens, np.float32)}, table)
+    weights = np.ones(tokens, np.float32)
+    save_file({"weight": weights, "bias": weights}, table)  # which sentence-transformers refuses, too
+    with pytest.raises(InvalidFile, match=rf"are one tensor `weight` \(vocabulary,\), and here is .*bias \({tokens},\)"):
+        encoder(bert, query_weights=str(table)).encode_query(["query"])
+    save_file({"weight": weights}, table)
     assert encoder(bert, query_weights=str(table)).encode_query(["query"]).data.tolist() == [1.0]
 
 

@@ -21,12 +21,14 @@ DIMENSIONS = 8
 TEXTS = ["Sparse, dense; neural!", "", "the query of (the) document", "... ?!", "w " * 30]
 
 
-def pylate(path, **settings):
-    """Write the same model in PyLate's form, with markers in the tokenizer; return the path as text."""
+def pylate(path, layers=({},), **settings):
+    """Write the same model in PyLate's form, with markers in the tokenizer; return the path as text.
+
+    *layers*: changed settings of each layer of token vectors; those behind the first have random weights.
+    """
     whole = checkpoints.Path(colbert(path / "whole"))
     state = checkpoints.load_file(whole / "model.safetensors")
     folder = path / "pylate"
-    (folder / "1_Dense").mkdir(parents=True)
     body = checkpoints.bert_body(whole, state)
     tokenizer = transformers.AutoTokenizer.from_pretrained(whole)
     tokenizer.add_tokens(["[Q] ", "[D] "])
@@ -34,10 +36,18 @@ def pylate(path, **settings):
     body.resize_token_embeddings(len(tokenizer))
     body.save_pretrained(folder)
     tokenizer.save_pretrained(folder)
-    checkpoints.save_file({"linear.weight": state["linear.weight"]}, folder / "1_Dense" / "model.safetensors")
-    dense = {"in_features": 32, "out_features": DIMENSIONS, "bias": False, "activation_function": "torch.nn.Identity"}
-    (folder / "1_Dense" / "config.json").write_text(json.dumps(dense))
-    kinds = (("", "sentence_transformers.models.Transformer"), ("1_Dense", "pylate.models.Dense.Dense"))
+    kinds = [("", "sentence_transformers.models.Transformer")]
+    width, weight = 32, state["linear.weight"]
+    for number, changes in enumerate(layers, 1):
+        kinds.append((f"{number}_Dense", "pylate.models.Dense.Dense"))
+        (folder / f"{number}_Dense").mkdir()
+        tensors = {"linear.weight": weight}
+        if changes.get("use_residual") and width != len(weight):
+            tensors["residual.weight"] = torch.randn(weight.shape)
+        checkpoints.save_file(tensors, folder / f"{number}_Dense" / "model.safetensors")
+        dense = {"in_features": width, "out_features": len(weight), "bias": False, "activation_function": "torch.nn.Identity"}
+        (folder / f"{number}_Dense" / "config.json").write_text(json.dumps(dense | changes))
+        width, weight = len(weight), torch.randn(6, len(weight))
     listed = [{"idx": i, "name": str(i), "path": place, "type": kind} for i, (place, kind) in enumerate(kinds)]
     (folder / "modules.json").write_text(json.dumps(listed))
     about = {"query_prefix": "[Q] ", "document_prefix": "[D] ", "query_length": 12, "document_length": 20} | settings
@@ -173,14 +183,26 @@ def test_folders_of_pylate_are_read(tmp_path, expansion):
     same(made.encode_document(TEXTS[:4]), theirs.encode_document(TEXTS[:4]))
 
 
+def test_layers_of_pylate_are_run(tmp_path):
+    """Activations, residuals and several layers of a PyLate folder have the vectors of sentence-transformers."""
+    peer = pytest.importorskip("sentence_transformers", minversion="6")
+    layers = ({"activation_function": "torch.nn.modules.activation.Tanh", "use_residual": True}, {})
+    folder = pylate(tmp_path, layers, model_type="ColBERT")
+    made = registry.create("encoders", Call("late_interaction", (), (("model", folder), ("device", "cpu"))))
+
+    assert made.head == "linear_tanh_residual_linear"
+    same(made.encode_document(TEXTS[:4]), peer.MultiVectorEncoder(folder, device="cpu").encode_document(TEXTS[:4]))
+
+
 def test_unsupported_models_are_refused(model, tmp_path):
     """The error for a missing projection, another similarity, a prompt or an own skiplist names the fault."""
     for error, message, folder, settings in (
-        (InvalidFile, r"linear\.weight \(dimensions, 32\).* give a ColBERT", colbert(tmp_path / "bare", dimensions=0), {}),
+        (InvalidFile, r'linear\.weight\), and here is "none"; give a ColBERT', colbert(tmp_path / "bare", dimensions=0), {}),
         (CommandError, r"no token '\[Q\]'; type query_marker=", model, {"query_marker": "[Q]"}),
         (CommandError, "its similarity is 'l2'", colbert(tmp_path / "far", similarity="l2"), {}),
         (CommandError, "a prompt before texts", pylate(tmp_path / "prompts", prompts={"query": "find: "}), {}),
         (CommandError, "is not ASCII punctuation", pylate(tmp_path / "skips", skiplist_words=["the"]), {}),
+        (CommandError, "activation_function is 'theirs.F'", pylate(tmp_path / "f", [{"activation_function": "theirs.F"}]), {}),
     ):
         with pytest.raises(error, match=message):
             encoder(folder, **settings).encode_query(["a"])

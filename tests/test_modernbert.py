@@ -74,6 +74,16 @@ def test_states_are_those_of_transformers(both, length):
             assert torch.equal(own.transform(expected), theirs.head(expected))
 
 
+def test_states_of_padding_are_computed_on_request(both):
+    """Unseen positions, e.g. [MASK] in the queries of ColBERT, see the real tokens; their states are those of transformers."""
+    _, own, theirs = both
+    ids, mask = list(ids_and_masks(9))[1]
+    with torch.inference_mode():
+        states = own.body(input_ids=ids, attention_mask=mask, padding=True).last_hidden_state
+        expected = theirs.model(input_ids=ids, attention_mask=mask.long()).last_hidden_state
+    assert relative(states, expected) < 1e-6
+
+
 def test_states_without_padding_are_the_same(both, monkeypatch):
     """What a GPU computes without padding, also in the window of local layers, are the states with it; padding has 0."""
     _, own, _ = both

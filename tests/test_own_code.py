@@ -262,6 +262,10 @@ THREE = type("Three", (), {"search": lambda self, queries, k, depth: None})  # i
     ("given", "message"),
     [
         (object(), "object cannot be benchmarked; give a name such as 'bm25', an object with encode"),
+        (
+            SimpleNamespace(predict=counts, rank=counts, forward=counts),
+            r"another system found; save it, and type rerank\(bm25, ",
+        ),
         (SimpleNamespace(transform=counts), "give its method, OBJECT.transform; or else a name such as 'bm25'"),
         (Old, r"Old is a class; give an object of it, e.g. Old\(\)"),
         (lambda: None, r"a function of one argument \(texts -> vectors\) or two \(queries, k -> "),

@@ -90,17 +90,20 @@ def test_long_texts_are_cut_at_their_end(tmp_path):
 
 
 def test_unsupported_settings_and_models_are_refused(tmp_path):
-    """Titles, long texts, other kinds of models, an adapter without weights, and misfits are refused."""
+    """Titles, long texts, other kinds of models, halves of adapters, and misfits are refused."""
     folder = checkpoints.causal_lm(tmp_path / "llama")
     misfit = checkpoints.reconfigure(checkpoints.causal_lm(tmp_path / "misfit"), intermediate_size=48)
     (tmp_path / "adapter").mkdir()
     (tmp_path / "adapter" / "adapter_config.json").write_text('{"peft_type": "LORA", "r": 1, "lora_alpha": 1}')
+    (tmp_path / "half").mkdir()
+    (tmp_path / "half" / "adapter_model.safetensors").touch()
     supported = "model_type 'bert' is not supported; there is: llama, mistral, qwen2, qwen3"
     for model, settings, error, message in (
         (folder, {"titles": "pair"}, CommandError, "such models have no separator"),
         (folder, {"document_length": 65}, CommandError, "takes at most 64 tokens; type document_length=64"),
         (checkpoints.masked_lm(tmp_path / "bert"), {}, CommandError, supported),
         (tmp_path / "adapter", {}, MissingData, r"no adapter_model\.safetensors"),
+        (tmp_path / "half", {}, MissingData, r"no adapter_config\.json, which adapter_model\.safetensors needs; copy it from"),
         (misfit, {}, InvalidFile, "its weights do not fit"),
     ):
         with pytest.raises(error, match=message):

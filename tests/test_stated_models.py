@@ -42,7 +42,8 @@ DOCUMENTS = [
 def body(folder, kind="bert"):
     """Return the folder of a tiny model without pooling, or of a masked-language model with few weights above 0."""
     vocabulary = (*checkpoints.COLBERT_VOCABULARY, *(f"w{i}" for i in range(60)))
-    made = checkpoints.masked_lm(Path(folder) / kind, vocabulary=vocabulary, seed=3)
+    architecture = kind if kind in checkpoints.ARCHITECTURES else "bert"
+    made = checkpoints.masked_lm(Path(folder) / kind, architecture, vocabulary=vocabulary, seed=3)
     return checkpoints.sparsified(made, 1.5) if kind == "sparse" else made
 
 
@@ -481,11 +482,11 @@ def test_sparse_routers(place, tmp_path, case, strategy):
 TOKENS = {"module_input_name": "token_embeddings"}
 
 
-def multi(place, *modules, mask=None, unit=True, first=None, **settings):
+def multi(place, *modules, mask=None, unit=True, first=None, kind="bert", **settings):
     """Return a MultiVectorEncoder with *modules* between its Transformer and its mask."""
     masked = MultiVectorMask(**(mask or {}))
     last = [Normalize("token_embeddings")] if unit else []
-    listed = [Transformer(str(body(place)), **(first or {})), *modules, masked, *last]
+    listed = [Transformer(str(body(place, kind)), **(first or {})), *modules, masked, *last]
     return library.MultiVectorEncoder(modules=listed, device="cpu", **settings)
 
 
@@ -497,6 +498,9 @@ MULTI = {
     "a residual": lambda place: multi(place, dense(8, use_residual=True, **TOKENS)),
     "not scaled": lambda place: multi(place, dense(8, **TOKENS), unit=False),
     "expansion": lambda place: multi(place, dense(8, **TOKENS), first={"query_expansion": EXPANSION}),
+    "expansion of ModernBERT": lambda place: multi(
+        place, dense(8, **TOKENS), kind="modernbert", first={"query_expansion": EXPANSION, "max_seq_length": 48}
+    ),
     "attended": lambda place: multi(place, dense(8, **TOKENS), first={"query_expansion": EXPANSION | {"attend": True}}),
     "at least": lambda place: multi(
         place, dense(8, **TOKENS), first={"query_expansion": EXPANSION | {"strategy": "min", "length": 8}}
@@ -580,12 +584,40 @@ def test_other_settings_are_refused_by_name(place, tmp_path, case):
     assert "\n" not in str(raised.value)
 
 
-def test_other_tensors_are_refused_by_name(place, tmp_path):
-    """A module's file has the tensors of its layer; another one could change its vectors, and the library refuses it too."""
-    pooled(place, dense(24)).save(str(tmp_path), create_model_card=False)
-    checkpoints.rewrite(tmp_path / "2_Dense", lambda state: state | {"scale": torch.ones(24)})
-    with pytest.raises(LexbenchError, match="lexbench does not know what 2_Dense/scale does"):
+BIASES = {"norm.bias", "linear.bias"}
+MISFITS = {  # how the tensors of a module change, and what does not fit
+    "scale": (lambda state: state | {"scale": torch.ones(24)}, r"2 unexpected \(2_Dense/scale, 3_LayerNorm/scale\)"),
+    "bias": (
+        lambda state: {name: one for name, one in state.items() if name not in BIASES},
+        r"2 missing \(2_Dense/linear.bias, 3_LayerNorm/norm.bias\)",
+    ),
+    "shape": (
+        lambda state: {name: one[:9] if name in BIASES else one for name, one in state.items()},
+        r"2 of another shape \(2_Dense/linear.bias \(9,\) for \(24,\), 3_LayerNorm/norm.bias \(9,\) for \(24,\)\)",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", MISFITS)
+def test_tensors_that_modules_do_not_state_are_refused_by_name(place, tmp_path, case):
+    """The file of a module has the tensors that its config.json implies, no more and no fewer, as in the library."""
+    change, message = MISFITS[case]
+    pooled(place, dense(24), norm(24)).save(str(tmp_path), create_model_card=False)
+    for module in ("2_Dense", "3_LayerNorm"):
+        checkpoints.rewrite(tmp_path / module, change)
+    with pytest.raises(InvalidFile, match=message):
         system(f'dense(model="{tmp_path}")').retriever.encoder.encode_query(["x"])
+
+
+def test_layers_of_another_width_are_refused(place, tmp_path):
+    """A layer takes as many dimensions as the one before it has, or the joined poolings, and its sizes are numbers."""
+    pooled(place, dense(24), dense(8, 16)).save(str(tmp_path), create_model_card=False)
+    encoder = system(f'dense(model="{tmp_path}")').retriever.encoder
+    with pytest.raises(InvalidFile, match="a linear layer behind the model takes 16 dimensions, and gets 24"):
+        encoder.encode_query(["x"])
+    checkpoints.reconfigure(tmp_path / "3_Dense", in_features=None)
+    with pytest.raises(InvalidFile, match=r"3_Dense/config.json: in_features must be a whole number, and is None"):
+        system(f'dense(model="{tmp_path}")')
 
 
 def test_other_modules_are_refused_by_name(place, tmp_path):

@@ -32,9 +32,11 @@ from lexbench.models.architectures import (
     masked_lm_files,
 )
 from lexbench.models.body_types import CAUSAL_LMS
-from lexbench.models.checkpoint import CheckpointFiles, fetch
+from lexbench.models.checkpoint import AGAIN, CheckpointFiles, fetch
 from lexbench.models.lora import model_files
 from lexbench.models.native.bert import Bert
+from lexbench.models.native.modernbert import ModernBert
+from lexbench.models.native.new import New
 from lexbench.models.stated_modules import ACTIVATIONS, LAYERS
 from lexbench.models.stated_settings import TEXT_HEAD_FILE
 from lexbench.models.token_batches import Batch, Input, Tokens, plain_copy, tokenise
@@ -43,8 +45,8 @@ from lexbench.models.transformer_model import ModelSpec, PackedLinear, Transform
 
 def _last_states(body: Any, batch: Batch, ids: Tensor, mask: Tensor | None, **more: Any) -> Tensor:
     """Return the last states (n, longest, width) that *body* has for *batch*."""
-    if isinstance(body, Bert) and not (batch.pools & ~batch.real).any():  # no use of states of padding
-        more["padding"] = False
+    if isinstance(body, Bert | ModernBert | New):  # their states of padding take time; unseen [MASK]s of queries pool them
+        more["padding"] = bool((batch.pools & ~batch.real).any())
     states: Tensor = body(input_ids=ids, attention_mask=mask, **more).last_hidden_state
     return states
 
@@ -377,7 +379,6 @@ class CausalLMModel(VocabularyModel):
 _LINEAR = ("embeddingHead", "linear")  # the layer behind the pooling, in ANCE and ADORE, and in sentence-transformers
 _NORM = ("norm",)
 _RESIDUAL = "residual.weight"
-_IN_MODULES = {_RESIDUAL, *(f"{name}.{part}" for name in (*_LINEAR, *_NORM) for part in ("weight", "bias"))}
 _SPECIAL_ROLES = ("bos", "eos", "unk", "sep", "pad", "cls", "mask")
 _EPSILON = 1e-5  # the default of torch's LayerNorm, which all of them use
 _TERM_WEIGHT = "tok_proj"  # (1, h) and (1,), the name by COIL's authors
@@ -459,13 +460,12 @@ class Head(nn.Module):
     """The layers behind the pooling, or behind the states of tokens, in their order."""
 
     def __init__(self, model: BodyModel) -> None:
-        """Find the layers among the tensors of *model*. Raises InvalidFile for an unknown tensor of a module behind it."""
+        """Find the layers among the tensors of *model*."""
         super().__init__()
+        self.name = model.name
         groups: dict[str, dict[str, Tensor]] = {}  # by the folder of a module, "" for the body's own file
         for key, tensor in model.others.items():
             place, _, name = key.rpartition("/")
-            if place and name not in _IN_MODULES:
-                raise InvalidFile(f"{model.name}: lexbench does not know what {key} does; give another model")
             groups.setdefault(place, {})[name] = tensor.float()
         self.layers = [layer for group in groups.values() for layer in _layers(group)]
 
@@ -475,8 +475,17 @@ class Head(nn.Module):
         return "_".join(layer.step for layer in self.layers) or "none"
 
     def width(self, states: int) -> int:
-        """Return the dimensions of vectors behind the head; *states* are those before it."""
-        return next((len(layer.weight) for layer in reversed(self.layers) if layer.step == "linear"), states)
+        """Return the dimensions of vectors behind the head; *states* are those before it.
+
+        Raises InvalidFile if a layer takes others than it gets.
+        """
+        for layer in self.layers:
+            if (taken := layer.weight.shape[-1]) != states:
+                raise InvalidFile(
+                    f"{self.name}: a {layer.step} layer behind the model takes {taken} dimensions, and gets {states}; {AGAIN}"
+                )
+            states = len(layer.weight)
+        return states
 
     def forward(self, vectors: Tensor, steps: Sequence[str]) -> Tensor:
         """Return *vectors* (n, width) after *steps*, whose layers are those of `kind`."""
@@ -517,7 +526,6 @@ class DenseModel(BodyModel):
     def __init__(self, spec: ModelSpec) -> None:
         super().__init__(spec)
         self.head = Head(self)
-        self.dimensions = self.dimensions_behind(1)
 
     def dimensions_behind(self, poolings: int) -> int:
         """Return the dimensions of a vector that has so many *poolings* joined before the head."""
@@ -559,14 +567,12 @@ class LateInteractionModel(BodyModel):
         self.dimensions = self.head.width(self.width)
 
     def check_head(self, steps: Sequence[str]) -> None:
-        """Raise InvalidFile unless the layers of *steps* are those behind the model, and fit its width."""
-        first = next((layer.weight for layer in self.head.layers if layer.step == "linear"), None)
-        fits = first is None or first.shape[1:] == (self.width,)
-        if not fits or self.head.kind != ("_".join(step for step in steps if step in LAYERS) or "none"):
-            actual = "none" if first is None else f"one of {tuple(first.shape)}"
+        """Raise InvalidFile unless the layers of *steps* are those behind the model."""
+        wanted = "_".join(step for step in steps if step in LAYERS) or "none"
+        if self.head.kind != wanted:
             raise InvalidFile(
-                f"{self.name}: late interaction has a tensor linear.weight (dimensions, {self.width}) behind the model, and "
-                f"here is {actual}; give a ColBERT"
+                f'{self.name}: late interaction has layers "{wanted}" behind the model (of a ColBERT: linear.weight), and here '
+                f'is "{self.head.kind}"; give a ColBERT'
             )
 
     def token_id(self, token: str, setting: str) -> int:

@@ -207,11 +207,12 @@ def _from_tensor(path: Path) -> NDArray[np.float32]:
         tensors = load_file(path)
     except (SafetensorError, OSError, ValueError) as error:
         raise InvalidFile(f"{path}: not a valid safetensors file ({error})") from error
-    weight = next((tensor for name, tensor in tensors.items() if name.rpartition(".")[2] == "weight"), None)
-    if weight is None or weight.ndim != 1:
+    if list(tensors) != ["weight"] or tensors["weight"].ndim != 1:
         shapes = ", ".join(f"{name} {tensor.shape}" for name, tensor in tensors.items())
-        raise InvalidFile(f"{path}: weights for queries are a tensor `weight` (vocabulary,), and here is {shapes or 'nothing'}")
-    return weight.astype(np.float32)
+        raise InvalidFile(
+            f"{path}: weights for queries are one tensor `weight` (vocabulary,), and here is {shapes or 'nothing'}"
+        )
+    return tensors["weight"].astype(np.float32)
 
 
 def _tensor_length(path: Path, name: str) -> int:

@@ -32,7 +32,7 @@ from lexbench.models.checkpoint import (
 )
 from lexbench.models.lora import MERGE, adapted_tensors, model_files
 from lexbench.models.native import NATIVE, MaskedLMNames, architecture
-from lexbench.models.stated_modules import about, length_limit, transformer
+from lexbench.models.stated_modules import AUTOENCODER_MATRICES, about, length_limit, tensor_shapes, transformer
 from lexbench.models.stated_settings import (
     EXACT_TERMS,
     EXACT_TERMS_FILE,
@@ -251,7 +251,7 @@ def _filled(
 
     classes = "/".join(map(str, files.config.get("architectures") or ["no architecture named"]))
     described = f"{files.folder}: config.json says model_type {files.config['model_type']} ({classes})"
-    loading.check_names_and_shapes(tensors, model.state_dict(), described)
+    loading.check_names_and_shapes(tensors, loading.shapes_of(model.state_dict()), described)
     return loading.fill(model, loading.converted(tensors, dtype, device, files.folder), device)
 
 
@@ -279,8 +279,13 @@ def body_files(folder: Path, *, causal: bool = False) -> CheckpointFiles:
             f"{files.folder}: this model needs its authors' code (auto_map or is_causal in config.json), and lexbench does "
             "not run such code; run it on a server, and type endpoint(url=…, model=…)"
         )
-    behind = [folder / module.subfolder for module in modules(folder)[1:] if module.kind in WITH_WEIGHTS]
-    return replace(files, heads=[path for subfolder in behind for path in weight_files(subfolder)])
+    behind = {folder / module.subfolder: module.kind for module in modules(folder)[1:] if module.kind in WITH_WEIGHTS}
+    stated = {place.name: tensor_shapes(place, kind) for place, kind in behind.items()}
+    return replace(
+        files,
+        heads=[path for place in behind for path in weight_files(place)],
+        shapes={f"{place}/{name}": shape for place, shapes in stated.items() for name, shape in shapes.items()},
+    )
 
 
 def latent_files(folder: Path) -> CheckpointFiles:
@@ -326,8 +331,7 @@ def load_body(files: CheckpointFiles, *, dtype: "torch.dtype", device: "torch.de
     model = _empty(files, "body", "AutoModel", body_class.model_type, **unpooled)
     tensors, others = _split(adapted_tensors(files, dtype), _embedding(model_type), model.state_dict(), files.folder)
     body = _filled(model, tensors, files, dtype, device)
-    for path in files.heads:
-        others |= {f"{path.parent.name}/{name}": tensor for name, tensor in loading.read_tensors([path]).items()}
+    others |= _tensors_behind(files)
     floats = {name: tensor for name, tensor in others.items() if tensor.is_floating_point()}
     tokenizer: Any = wordpiece.read_wordpiece(files.tokenizer_folder)
     if tokenizer is None:
@@ -335,6 +339,21 @@ def load_body(files: CheckpointFiles, *, dtype: "torch.dtype", device: "torch.de
         tokenizer = load(files.tokenizer_folder)
     loading.check_token_ids(tokenizer.get_vocab(), model.config.vocab_size, files.folder)
     return body, loading.converted(floats, dtype, device, files.folder), tokenizer, model.config
+
+
+def _tensors_behind(files: CheckpointFiles) -> "dict[str, torch.Tensor]":
+    """Return the tensors of the modules behind a body. Raises InvalidFile unless they are those that the modules state."""
+    from lexbench.models import loading
+
+    found = {
+        f"{path.parent.name}/{name}": tensor for path in files.heads for name, tensor in loading.read_tensors([path]).items()
+    }
+    places = list(dict.fromkeys(path.parent.name for path in files.heads))
+    first, second = AUTOENCODER_MATRICES
+    found = loading.tied(found, [(f"{place}/{first}", f"{place}/{second}") for place in places])
+    described = f"{files.folder}: modules state their tensors ({', '.join(f'{place}/{CONFIG}' for place in places)})"
+    loading.check_names_and_shapes(found, files.shapes, described)
+    return found
 
 
 def _split(

@@ -77,6 +77,7 @@ class CheckpointFiles:
     tokenizer: Sequence[Path]
     defaults: dict[str, Any] = field(default_factory=dict)  # settings of the encoder that the folder states
     heads: Sequence[Path] = ()  # weights of modules behind the model, each in a separate file
+    shapes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)  # of their tensors, as the modules state them
     adapter: Adapter | None = None
 
     @property
@@ -254,7 +255,7 @@ def transformer_files(folder: Path, model_types: Collection[str] | None = None) 
     Raises MissingData if a file is missing, CommandError if *model_types* are given and the model is of none of them.
     """
     if not (folder / CONFIG).is_file():
-        raise MissingData(f"{folder}: no config.json, so this is no model; give the folder that save_pretrained wrote")
+        raise no_model(folder)
     config = read_json(folder / CONFIG)
     if model_types is not None and (model_type := config.get("model_type")) not in set(model_types):
         raise CommandError(f"{folder}: model_type {model_type!r} is not supported; there is: {', '.join(model_types)}")
@@ -269,6 +270,13 @@ def transformer_files(folder: Path, model_types: Collection[str] | None = None) 
         raise MissingData(f"{folder}: no tokenizer ({names}); copy its files from the model's source")
     check_padding(folder, config)
     return CheckpointFiles(folder, config, weight_files(folder), tokenizer)
+
+
+def no_model(folder: Path) -> MissingData:
+    """Return the error for a *folder* without the file that says what model it is."""
+    if (folder / ADAPTER_WEIGHTS).is_file():
+        return MissingData(f"{folder}: no {ADAPTER}, which {ADAPTER_WEIGHTS} needs; copy it from the adapter's source")
+    return MissingData(f"{folder}: no {CONFIG}, so this is no model; give the folder that save_pretrained wrote")
 
 
 class _Padding(msgspec.Struct):
@@ -391,7 +399,7 @@ def fetch_model(model: str, revision: str | None = None) -> Path:
     """Return the folder of *model* like `fetch`. Also raises MissingData if there is no model in the folder."""
     folder = fetch(model, revision)
     if not any((folder / name).is_file() for name in (CONFIG, MODULES)):
-        raise MissingData(f"{folder}: no config.json, so this is no model; give the folder that save_pretrained wrote")
+        raise no_model(folder)
     return folder
 
 

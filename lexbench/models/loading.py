@@ -136,14 +136,19 @@ def tied(tensors: Mapping[str, Tensor], pairs: Iterable[tuple[str, str]]) -> dic
     return filled
 
 
-def check_names_and_shapes(tensors: Mapping[str, Tensor], expected: Mapping[str, Tensor], model: str) -> None:
+def shapes_of(tensors: Mapping[str, Tensor]) -> dict[str, tuple[int, ...]]:
+    """Return the shape of each tensor."""
+    return {name: tuple(tensor.shape) for name, tensor in tensors.items()}
+
+
+def check_names_and_shapes(tensors: Mapping[str, Tensor], expected: Mapping[str, tuple[int, ...]], model: str) -> None:
     """Raise InvalidFile unless *tensors* have the *expected* names and shapes; the message lists the misfits of *model*."""
-    shapes, expected_shapes = ({name: tuple(tensor.shape) for name, tensor in group.items()} for group in (tensors, expected))
-    shared = sorted(shapes.keys() & expected_shapes.keys())
-    wrong = [f"{name} {shapes[name]} for {expected_shapes[name]}" for name in shared if shapes[name] != expected_shapes[name]]
+    shapes = shapes_of(tensors)
+    shared = sorted(shapes.keys() & expected.keys())
+    wrong = [f"{name} {shapes[name]} for {expected[name]}" for name in shared if shapes[name] != expected[name]]
     misfits = {
-        "missing": sorted(expected_shapes.keys() - shapes.keys()),
-        "unexpected": sorted(shapes.keys() - expected_shapes.keys()),
+        "missing": sorted(expected.keys() - shapes.keys()),
+        "unexpected": sorted(shapes.keys() - expected.keys()),
         "of another shape": wrong,
     }
     if lists := [f"{len(names)} {kind} ({listed(names, _LISTED)})" for kind, names in misfits.items() if names]:

@@ -9,8 +9,17 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from lexbench.arrays.vectors import similarity_of
-from lexbench.errors import CommandError, shortened
-from lexbench.models.checkpoint import ABOUT, OLD_TRANSFORMER, TRANSFORMER, Module, optional_json, read_json, stated_longest
+from lexbench.errors import CommandError, InvalidFile, shortened
+from lexbench.models.checkpoint import (
+    ABOUT,
+    AGAIN,
+    OLD_TRANSFORMER,
+    TRANSFORMER,
+    Module,
+    optional_json,
+    read_json,
+    stated_longest,
+)
 
 POOLINGS = ("mean", "cls", "last", "max", "mean_sqrt_len", "weightedmean")
 # Steps of a head: layers with weights, then functions, by the names of their classes in torch.nn.
@@ -26,6 +35,7 @@ _OLD_POOLINGS = (  # switches of versions before 5.4, in the order in which thei
     "cls_token", "max_tokens", "mean_tokens", "mean_sqrt_len_tokens", "weightedmean_tokens", "lasttoken",
 )  # fmt: skip
 HEAD_MODULES = ("Dense", "LayerNorm", "Normalize")
+AUTOENCODER_MATRICES = ("encoder.weight", "decoder.linear.weight")  # one matrix, of which files have either name
 _TEXT = {"feature-extraction": "last_hidden_state", **dict.fromkeys(("fill-mask", "sequence-classification"), "logits")}
 _FUNCTION_PREFIX = "torch.nn."
 _NO_LIMIT = 10**9  # tokens; transformers writes 10**30 for none
@@ -219,6 +229,31 @@ def head(folder: Path, listed: Sequence[Module], stream: str = "sentence_embeddi
             steps += ["linear", *_activation(keys), *(["residual"] if keys.take("use_residual", False) else [])]
         keys.end("in_features", "out_features", "bias", "dimension")
     return steps
+
+
+def tensor_shapes(folder: Path, kind: str) -> dict[str, tuple[int, ...]]:
+    """Return the shape of each tensor of the module in *folder* by its config.json; *kind* is one of WITH_WEIGHTS.
+
+    Raises InvalidFile for a size that is no number.
+    """
+    keys = Keys(folder / "config.json")
+
+    def size(name: str, default: int | None = None) -> int:
+        value = keys.take(name, default)
+        if type(value) is not int:
+            raise InvalidFile(f"{folder / 'config.json'}: {name} must be a whole number, and is {value!r}; {AGAIN}")
+        return value
+
+    if kind == "LayerNorm":
+        return dict.fromkeys(("norm.weight", "norm.bias"), (size("dimension"),))
+    if kind == "SparseAutoEncoder":
+        features, width = size("hidden_dim", 512), size("input_dim")
+        matrices = dict.fromkeys(AUTOENCODER_MATRICES, (features, width))
+        return {**matrices, "latent_bias": (features,), "pre_bias": (width,), "stats_last_nonzero": (features,)}
+    outputs, inputs = size("out_features"), size("in_features")
+    biases = {"linear.bias": (outputs,)} if keys.take("bias", True) else {}
+    is_projected = keys.take("use_residual", False) and inputs != outputs
+    return {"linear.weight": (outputs, inputs), **biases, **({"residual.weight": (outputs, inputs)} if is_projected else {})}
 
 
 def _activation(keys: Keys) -> list[str]:

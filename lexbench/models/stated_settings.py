@@ -105,7 +105,7 @@ def expression_of_folder(folder: Path) -> str:  # noqa: PLR0911 - one for each k
         return f"sparse_latent(model={model})@impact"
     if "SpladePooling" in kinds or (not kinds and any(name.endswith(("MaskedLM", *_LEXMAE_CLASSES)) for name in architectures)):
         return f"sparse_mlm(model={model}){on_impact}"
-    multi = stated.get("model_type") in ("MultiVectorEncoder", "ColBERT") or kinds == ["Transformer", "Dense"]
+    multi = stated.get("model_type") in ("MultiVectorEncoder", "ColBERT") or _of_pylate(kinds)
     if multi or (folder / "artifact.metadata").is_file():
         return f"late_interaction(model={model})"
     if kinds[:2] == ["Transformer", "Pooling"] and set(kinds[2:]) <= {*HEAD_MODULES, "Dropout"} and _has_known_body(folder):
@@ -357,7 +357,7 @@ def late_interaction_defaults(folder: Path, config: Mapping[str, Any]) -> dict[s
     if listed := modules(folder):
         if optional_json(folder / ABOUT).get("model_type") == "MultiVectorEncoder":
             return _multi_vector_settings(folder, config, listed)
-        return _pylate_settings(folder, [module.kind for module in listed])
+        return _pylate_settings(folder, config, listed)
     colbert = optional_json(folder / "artifact.metadata")
     if (similarity := colbert.get("similarity", "cosine")) != "cosine":
         raise CommandError(f"{folder}: its similarity is {similarity!r} (artifact.metadata); lexbench does 'cosine'")
@@ -398,12 +398,21 @@ def _multi_vector_settings(folder: Path, config: Mapping[str, Any], listed: list
     }
 
 
-def _pylate_settings(folder: Path, kinds: list[str]) -> dict[str, Any]:
-    if kinds != ["Transformer", "Dense"]:
+def _of_pylate(kinds: list[str]) -> bool:
+    """Return whether modules of these *kinds* are a model of PyLate: it has layers of token vectors, and no pooling."""
+    return kinds[:1] == ["Transformer"] and set(kinds[1:]) == {"Dense"}
+
+
+def _pylate_settings(folder: Path, config: Mapping[str, Any], listed: list[Module]) -> dict[str, Any]:
+    kinds = [module.kind for module in listed]
+    if not _of_pylate(kinds):
         raise CommandError(
             f"{folder}: a model of {' and '.join(kinds)}; the encoder `late_interaction` takes models of ColBERT, and PyLate "
             f"models of Transformer and Dense{instead(folder, 'late_interaction')}"
         )
+    keys, steps = transformer(folder / listed[0].subfolder, config), head(folder, listed[1:], "token_embeddings")
+    if keys.lowercase:
+        raise CommandError(f"{folder}: it lower-cases texts (do_lower_case); leave that to the tokenizer")
     stated = {name: value for name, value in optional_json(folder / ABOUT).items() if value is not None}
     pylate: dict[str, Any] = _PYLATE_DEFAULTS | stated
     if any(prompts(folder).values()):
@@ -412,7 +421,8 @@ def _pylate_settings(folder: Path, kinds: list[str]) -> dict[str, Any]:
     if skipped and set(skipped) != set(punctuation):
         raise CommandError(f"{folder}: skiplist_words ({len(skipped)} words) is not ASCII punctuation, which lexbench skips")
     masks = pylate["query_length"] if pylate.get("do_query_expansion", True) else 0
-    return _renamed(pylate, _PYLATE_NAMES) | {"mask_queries_to": masks, "skip_punctuation": bool(skipped)}
+    layers = {} if steps == ["linear"] else {"head": "_".join(steps)}
+    return _renamed(pylate, _PYLATE_NAMES) | {"mask_queries_to": masks, "skip_punctuation": bool(skipped)} | layers
 
 
 def _renamed(settings: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, Any]:

@@ -30,6 +30,7 @@ from lexbench.storage.node import Node
 from lexbench.types import Corpus
 
 _VECTORS = ("documents", "queries")
+_OF_PAIRS = (("predict", "rank"), ("compute_score",))  # methods of rerankers: sentence-transformers, FlagEmbedding
 _ENCODING = ("transform", "forward")  # methods of scikit-learn and torch that may be functions from texts to vectors
 _ACCEPTED = (
     "a name such as 'bm25', an object with encode, with encode_document and encode_query, with embed_documents and "
@@ -59,6 +60,11 @@ def adapted(item: Any) -> Any:
             f"{name_of(item)} is asynchronous; give a function that waits, e.g. lambda texts: asyncio.run(encode(texts))"
         )
     make = next((make for names, make in _FORMS.items() if all(hasattr(item, name) for name in names)), None)
+    if make is None and any(all(hasattr(item, name) for name in names) for names in _OF_PAIRS):
+        raise CommandError(
+            f"{name_of(item)} scores pairs of query and document, so it reranks what another system found; save it, and type "
+            'rerank(bm25, cross_encoder(model="FOLDER"))'
+        )
     if make is None and callable(item):
         make = _FUNCTIONS.get(_arguments(item))
     if make is None:

@@ -16,6 +16,7 @@ from lexbench import catalog, notation, registry
 from lexbench.artifacts.describe import describe, is_lasting, remember_name, short_name
 from lexbench.artifacts.turns import rerankers
 from lexbench.errors import CannotStart, CommandError, LexbenchError, MissingExtra, NotationError, UnknownName, with_meaning
+from lexbench.models.checkpoint import ADAPTER, CONFIG, MODULES, no_model
 from lexbench.notation import Call, Expression, Value, parse
 from lexbench.plugins import Encoder, Engine, Model, Retriever, Transform
 from lexbench.retrievers.encoded import Encoded
@@ -23,9 +24,11 @@ from lexbench.runner.adapters import adapted
 from lexbench.runner.object_encoders import name_of
 from lexbench.runner.repairs import of_hub, repaired
 from lexbench.storage.artifact_folder import KeyFacts
+from lexbench.storage.reading import unpacking
 from lexbench.trec.runs import typed_run
 from lexbench.types import Kind
 
+_OF_MODELS = (".safetensors", ".bin", ".pt", ".pth", ".onnx", ".gguf", ".h5", ".ckpt", ".msgpack")  # endings of weights
 _EXACT = {Kind.SPARSE: "csr", Kind.DENSE: "flat", Kind.MULTI: "maxsim"}  # the engine of an encoder that names none
 
 
@@ -144,16 +147,15 @@ def _as_expression(text: str) -> str:
         )
     if text.startswith(("/", "./", "../", "~")) and not path.exists():
         raise CommandError(f"no file or folder {text}; give a run file, the folder of a model, or an expression such as bm25")
-    if typed_run(path)[0].is_file():
+    if (file := typed_run(path)[0]).is_file():
+        _check_run_file(file)
         return f"run_file({written})"
     if not path.is_dir() or (path.name == text and text in {*retrievers(), *registry.names("encoders"), *catalog.names()}):
         return text
     from lexbench.models.stated_settings import expression_of_folder
 
     if not is_model_folder(path):
-        raise CommandError(
-            f"there is no model in {text}: it has no config.json; give its folder, or an expression such as bm25"
-        )
+        raise CommandError(f"{no_model(path)}, or an expression such as bm25")
     if expression := expression_of_folder(path):
         return expression
     raise CommandError(
@@ -162,9 +164,17 @@ def _as_expression(text: str) -> str:
     )
 
 
+def _check_run_file(file: Path) -> None:
+    """Raise CommandError if a *file* is packed, or one of the files of a model."""
+    if command := unpacking(file):
+        raise CommandError(f"{file} is packed; type: {command}; then give the run file, or the folder of the model, in it")
+    if file.suffix in _OF_MODELS or (file.name in (CONFIG, MODULES) and is_model_folder(file.parent)):
+        raise CommandError(f"{file} is a file of a model; give the folder that it is in")
+
+
 def is_model_folder(path: Path) -> bool:
     """Whether *path* is a folder with a model of transformers, sentence-transformers or ColBERT."""
-    return any((path / name).is_file() for name in ("config.json", "modules.json", "artifact.metadata"))
+    return any((path / name).is_file() for name in (CONFIG, MODULES, ADAPTER, "artifact.metadata"))
 
 
 def variants(text: str) -> list[str]:

@@ -11,6 +11,7 @@ import io
 import lzma
 import zlib
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from functools import cache, lru_cache
 from pathlib import Path
 from shlex import quote
@@ -30,7 +31,13 @@ _OPENERS: dict[bytes, Callable[[Path], Any]] = {
     **{b"BZh%d1AY&SY" % size: bz2.open for size in range(1, 10)},
 }
 COMPRESSED = (".gz", ".bz2", ".xz")  # possible endings of file names; the first bytes decide how a file is read
-_NOT_READ = {b"\x28\xb5\x2f\xfd": "zstd -d", b"PK\x03\x04": "unzip"}
+_NOT_READ = {  # how other packed files begin, and what unpacks them
+    b"\x28\xb5\x2f\xfd": "zstd -d",
+    b"PK\x03\x04": "unzip",
+    b"7z\xbc\xaf\x27\x1c": "7z x",
+    b"Rar!\x1a\x07": "unrar x",
+}
+_TAR, _TAR_PLACE = b"ustar", 257  # the mark of a tar archive, and where it is
 _UTF8_MARK = b"\xef\xbb\xbf"
 _WIDE_MARKS = (b"\xff\xfe", b"\xfe\xff")  # of UTF-16 and UTF-32
 
@@ -69,16 +76,30 @@ def _file_digest(path: Path, algorithm: str, _size: int, _modified: int) -> str:
 def open_file(path: Path) -> BinaryIO:
     """Open a file for reading bytes, decompressed if its first bytes are those of gzip, bzip2 or xz.
 
-    Raises InvalidFile for zstd files and zip archives.
+    Raises InvalidFile for archives and zstd files.
     """
+    if command := unpacking(path):
+        raise InvalidFile(f"{path}: it is packed and cannot be read; type: {command}")
+    return _opened(path)
+
+
+def _opened(path: Path) -> BinaryIO:
     with path.open("rb") as file:
         begin = file.read(_MAGIC)
-    for magic, program in _NOT_READ.items():
-        if begin.startswith(magic):
-            raise InvalidFile(f"{path}: it is packed and cannot be read; type: {program} {quote(str(path))}")
     named = gzip.open if path.suffix == ".gz" else None
     opener = next((opener for magic, opener in _OPENERS.items() if begin.startswith(magic)), named)
     return cast(BinaryIO, io.BufferedReader(opener(path))) if opener else path.open("rb")
+
+
+def unpacking(path: Path) -> str:
+    """Return the command that unpacks an archive or a file of zstd; "" for a file that can be read as it is."""
+    with path.open("rb") as file:
+        begin = file.read(_MAGIC)
+    program = next((program for magic, program in _NOT_READ.items() if begin.startswith(magic)), "")
+    with suppress(*_UNREADABLE), _opened(path) as file:  # reading it says more about a damaged file
+        if file.read(_TAR_PLACE + len(_TAR))[_TAR_PLACE:] == _TAR:
+            program = "tar -xf"
+    return f"{program} {quote(str(path))}" if program else ""
 
 
 def lines(path: Path) -> Iterator[tuple[int, bytes]]:

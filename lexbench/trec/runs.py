@@ -388,11 +388,14 @@ def _notes(lists: int, columns: _Columns) -> Iterator[str]:
 
 
 def rising_notes(rises: int, falls: int) -> Iterator[str]:
-    """Yield a note if scores rise from line to line so often that it is no accident, and never fall."""
+    """Yield a note if scores rise from line to line so often that it is no accident, and never fall.
+
+    Right scores may come in this order, too, e.g. from numpy.argsort. Nothing in the lines tells them from distances.
+    """
     if rises >= _RISING and not falls:
         yield (
-            "the scores never fall from line to line, and the highest score counts as the best: are they distances, or ranks? "
-            "Then change their sign"
+            "the scores never fall from line to line, so the lowest comes first, and the highest counts as the best; change "
+            "their sign if they are distances or ranks"
         )
 
 

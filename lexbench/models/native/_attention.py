@@ -85,12 +85,16 @@ def exporting() -> bool:
 class RealTokens:
     """The real tokens of a batch, and where they are in its padded form (texts, length)."""
 
-    def __init__(self, shape: torch.Size, mask: Tensor | None) -> None:
-        """Take the *shape* of the ids, and the *mask* (texts, length) that is 0 for padding; None: nothing is padded."""
+    def __init__(self, shape: torch.Size, mask: Tensor | None, *, padding: bool = False) -> None:
+        """Take the *shape* of the ids, and the *mask* (texts, length) that is 0 for padding; None: nothing is padded.
+
+        With *padding*, its states are computed, too. They see the real tokens, and no token sees them.
+        """
         self.texts, self.length = shape
+        self.padding = padding
         self.real = None if mask is None else mask.bool()
         # A program that torch exports for other runtimes has no numbers of tokens that depend on values.
-        self.places = None if self.real is None or exporting() else self.real.flatten().nonzero().squeeze(1)
+        self.places = None if self.real is None or padding or exporting() else self.real.flatten().nonzero().squeeze(1)
         self._packing: Packing | None = None
 
     def packed(self, padded: Tensor) -> Tensor:
@@ -218,7 +222,7 @@ class Context(NamedTuple):
         """Return the attended states (tokens, width) for query, key and value in *inputs* (tokens, 3 x width)."""
         reach, device = None if self.window is None else self.window.reach, inputs.device
         width = inputs.shape[1] // (3 * heads)
-        if packed_attention_works(device, inputs.dtype, width, reach):
+        if not self.tokens.padding and packed_attention_works(device, inputs.dtype, width, reach):
             packed = inputs.view(-1, 3 * heads, width)
             turned = self.rotation.at(self.tokens.positions(device)).turned(packed[:, : 2 * heads])
             query, key = turned.chunk(2, dim=1)

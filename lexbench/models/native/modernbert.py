@@ -176,13 +176,21 @@ class ModernBert(nn.Module):
         width = config.hidden_size // config.num_attention_heads
         self.register_buffer("frequencies", torch.stack([frequencies(one, width) for one in config.thetas]), persistent=False)
 
-    def forward(self, input_ids: Tensor, attention_mask: Tensor | None = None, token_type_ids: Tensor | None = None) -> States:
-        """Return the last states for ids (texts, length), 0 for padding; positions whose *attention_mask* is 0 are not seen.
+    def forward(
+        self,
+        input_ids: Tensor,
+        attention_mask: Tensor | None = None,
+        token_type_ids: Tensor | None = None,
+        *,
+        padding: bool = False,
+    ) -> States:
+        """Return the last states for ids (texts, length); positions whose *attention_mask* is 0 are not seen.
 
-        There are no segments: *token_type_ids* are ignored, and transformers has no such input.
+        Their states are 0, or computed with *padding*. There are no segments: *token_type_ids* are ignored, and transformers
+        has no such input.
         """
         del token_type_ids
-        tokens = RealTokens(input_ids.shape, attention_mask)
+        tokens = RealTokens(input_ids.shape, attention_mask, padding=padding)
         window = Window.for_tokens(self.config.reach, tokens, input_ids.device)
         both: Any = self.frequencies
         contexts = [

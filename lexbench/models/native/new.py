@@ -171,9 +171,19 @@ class New(nn.Module):
         scaled = frequencies(config.rope_theta * config.scaling, width) / config.scaling ** (2 / width)
         self.register_buffer("frequencies", scaled, persistent=False)
 
-    def forward(self, input_ids: Tensor, attention_mask: Tensor | None = None, token_type_ids: Tensor | None = None) -> States:
-        """Return the last states for ids (texts, length), 0 for padding; positions whose *attention_mask* is 0 are not seen."""
-        tokens = RealTokens(input_ids.shape, attention_mask)
+    def forward(
+        self,
+        input_ids: Tensor,
+        attention_mask: Tensor | None = None,
+        token_type_ids: Tensor | None = None,
+        *,
+        padding: bool = False,
+    ) -> States:
+        """Return the last states for ids (texts, length); positions whose *attention_mask* is 0 are not seen.
+
+        Their states are 0, or computed with *padding*.
+        """
+        tokens = RealTokens(input_ids.shape, attention_mask, padding=padding)
         rates: Any = self.frequencies
         context = Context(tokens, Rotation.for_length(tokens.length, rates), None)
         types = None if token_type_ids is None else tokens.packed(token_type_ids)
