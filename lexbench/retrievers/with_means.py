@@ -12,6 +12,7 @@ from typing import Any, ClassVar
 from lexbench.encoders.sparse_mlm import MEANS, TERMS, SparseMLM
 from lexbench.engines.flat import Flat
 from lexbench.errors import CommandError
+from lexbench.notation import Call, Expression
 from lexbench.registry import at_search
 from lexbench.retrievers._fusion import FusedQueries, FusionRescorer
 from lexbench.retrievers.encoded import Encoded
@@ -20,7 +21,6 @@ from lexbench.transforms.int8 import Int8
 from lexbench.types import Query
 
 _BOTH = 2
-_WEIGHTS = (1.0, 0.25)  # development collections chose it for lexmae_mini among 0.25, 0.5 and 1: see docs/hybrids.md
 
 
 @dataclass(frozen=True)
@@ -33,14 +33,14 @@ class WithMeans(Ensemble):
 
     scores: str = at_search("z")
 
+    # Development collections chose 0.25 for lexmae_mini among 0.25, 0.5 and 1: see docs/hybrids.md.
+    usual_weights: ClassVar[tuple[float, ...]] = (1.0, 0.25)
     version: ClassVar[int] = 2
 
     def __post_init__(self) -> None:
         """Raise CommandError unless there is one member, a model whose states can be averaged; add the second member."""
         if len(self.members) != _BOTH or not all(isinstance(member, Encoded) and member.part for member in self.members):
             object.__setattr__(self, "members", self._both())
-        if self.weights == ():
-            object.__setattr__(self, "weights", _WEIGHTS)
         super().__post_init__()
 
     def _both(self) -> tuple[Encoded, Encoded]:
@@ -52,6 +52,15 @@ class WithMeans(Ensemble):
             raise CommandError("with_means: queries and documents need the same model; leave query_model out")
         encoder = replace(member.encoder, means=True)
         return replace(member, encoder=encoder, part=TERMS), Encoded(encoder, Flat(), (Int8(),), part=MEANS)
+
+    @classmethod
+    def expanded(cls, named: Sequence[Expression]) -> list[Expression]:
+        """Return the members for terms and for means."""
+        both = []
+        for one in named:
+            head = replace(one.head, kwargs=tuple(sorted({**dict(one.head.kwargs), "means": True}.items())))
+            both += [replace(one, head=head), Expression(head, (Call("int8"),), Call("flat"))]
+        return both
 
     def open(self, opened: Mapping[str, Any]) -> "OnePassSearcher":
         """Return both members as one searcher."""

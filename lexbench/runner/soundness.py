@@ -23,10 +23,10 @@ from lexbench.datasets.digests import query_ids_sha256
 from lexbench.datasets.location import find_source, is_here
 from lexbench.errors import CannotStart, InvalidFile, LexbenchError, with_meaning
 from lexbench.measures import parse_native
-from lexbench.notation import Call, Expression, Value, parse
+from lexbench.notation import Call, Expression, Value
 from lexbench.plugins import Measure
 from lexbench.results import Entry, Result, Results, Seeds, SystemResults, file_name, files_of, load, load_any, texts_reader
-from lexbench.runner.origin_checks import contradictory_origin, impossible_origin, is_elsewhere
+from lexbench.runner.origin_checks import contradictory_origin, impossible_origin, is_elsewhere, stated_expression
 from lexbench.runner.timing_checks import impossible_timing, numbers_in
 from lexbench.runner.value_checks import impossible_values, unattainable_values
 from lexbench.synonyms import nearest
@@ -195,11 +195,8 @@ def contradictions(result: Result) -> Iterator[str]:
 def _has_oracle(result: Result) -> bool | None:
     """Return whether a system chooses weights on the tested queries; None for an object, of which only a name is known."""
     named = result.seeds.systems if result.seeds else {result.system: result.expression}
-    texts = [expression or name for name, expression in named.items()]
-    try:
-        return any(map(_states_oracle, map(parse, texts))) if all("(" in text or "@" in text for text in texts) else None
-    except LexbenchError:
-        return None
+    expressions = [stated_expression(*one) for one in named.items()]
+    return any(_states_oracle(one) for one in expressions if one) if all(expressions) else None
 
 
 def _states_oracle(value: "Value | Call") -> bool:
