@@ -40,6 +40,15 @@ def one(store, kind, name):
     return next(path for path in store.glob(f"{kind}/*/{name}") if "k1" not in path.parent.name)
 
 
+def rewrite(path, result):
+    """Write another result into an artifact, and its digest into the manifest."""
+    content = json.dumps(result).encode()
+    path.write_bytes(content)
+    manifest = json.loads((path.parent / MANIFEST).read_bytes())
+    manifest["files"]["result.json"] = {"bytes": len(content), "sha256": hashlib.sha256(content).hexdigest()}
+    (path.parent / MANIFEST).write_text(json.dumps(manifest))
+
+
 READING = [
     ["export", "csv", "out"],
     ["list", "results", "--json"],
@@ -66,16 +75,30 @@ def test_an_impossible_result_does_not_hide_the_others(store, capsys):
     path = one(store, "results", "result.json")
     result = json.loads(path.read_bytes())
     result["means"]["RR@10"] = 0.96
-    path.write_text(json.dumps(result))
-    manifest = json.loads((path.parent / MANIFEST).read_bytes())
-    content = path.read_bytes()
-    manifest["files"]["result.json"] = {"bytes": len(content), "sha256": hashlib.sha256(content).hexdigest()}
-    (path.parent / MANIFEST).write_text(json.dumps(manifest))
+    rewrite(path, result)
 
     shown = ended(capsys, 1, "list", "results")
     assert "0.96" not in shown.out
     assert "bm25(k1=2.0)" in shown.out
     assert f"{path}: bm25 on tiny: the mean of RR@10 is 0.96, and that of its values " in shown.err
+
+
+def test_a_result_that_the_judgements_contradict_is_not_used_again(store, capsys):
+    """Values that agree with each other, and with the manifest, are compared with the documents that the result keeps."""
+    path = one(store, "results", "result.json")
+    result = json.loads(path.read_bytes())
+    false = 1 / 7
+    result["per_query"]["RR@10"], result["means"]["RR@10"] = [false], false
+    result["ties"], result["incomplete"] = {}, {}
+    rewrite(path, result)
+
+    shown = ended(capsys, 1, *RUN)
+    assert f"{path}: bm25 on tiny: RR@10 of query q1 is 0.142857, and the documents that it keeps have " in shown.err
+    assert "0.1429" not in shown.out
+    name = f"results/{path.parent.name.rpartition('-')[2]}"
+    assert f"remove it, and run it again: lexbench store remove {name}" in shown.err
+    ended(capsys, 0, "store", "remove", name)
+    ended(capsys, 0, *RUN)
 
 
 def test_a_manifest_with_a_nul_in_a_name_is_damage(store, capsys):

@@ -65,3 +65,6 @@ def test_a_digest_follows_the_file(tmp_path):
     path.write_bytes(b"abcd")
     os.utime(path, ns=(1, 1))
     assert cached_file_digest(path) == hashlib.sha256(b"abcd").hexdigest()
+    path.write_bytes(b"abce")  # of the same size and, as it says, of the same time
+    os.utime(path, ns=(1, 1))
+    assert cached_file_digest(path) == hashlib.sha256(b"abce").hexdigest()

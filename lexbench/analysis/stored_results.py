@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from itertools import chain
 from pathlib import Path
 from shlex import quote
 from typing import Any
@@ -22,7 +23,7 @@ from lexbench.runner.scored import completed
 from lexbench.runner.scoring import excluded
 from lexbench.runner.search import corpus_of_run
 from lexbench.runner.search import read_run as read_stored_run
-from lexbench.runner.soundness import read_folder, read_stored, refusal, violations
+from lexbench.runner.soundness import faults_by_judgements, read_folder, read_stored, refusal, violations
 from lexbench.runner.systems import named_systems, system
 from lexbench.storage.artifact_folder import DESCRIPTIONS, digest
 from lexbench.storage.code import CODE
@@ -78,14 +79,15 @@ def results_at(store: Store, folder: Path | None) -> Results:
     """Return the results in *folder*, a folder of results, in the order of its files, or else those in the store.
 
     In a folder, a system that two suites have on one dataset comes once. Results of the store are sorted by dataset and system;
-    results that do not match the contracts of this lexbench are left out with a warning.
+    results that do not match the contracts of this lexbench, or their judgements, are left out with a warning.
     """
     if folder:
         by_name = {(one.result.dataset, one.result.system): one for one in read_folder(folder).entries}
         return Results(by_name.values(), session=ResultSession(store))
     kept: list[Entry] = []
+    judged: dict[str, Qrels | None] = {}
     for entry in stored_results(store).entries:
-        if fault := next(violations(entry.result), None):
+        if fault := next(chain(violations(entry.result), faults_by_judgements(entry.result, judged)), None):
             store.warn(f"left out: {refusal(entry.result, fault)}")
         else:
             kept.append(entry)

@@ -51,6 +51,7 @@ class WeightedFusion(CombinedRetriever):
     rrf_k: int = at_search(60)
 
     deterministic: ClassVar[bool] = True
+    usual_weights: ClassVar[tuple[float, ...]] = ()  # if none are typed; (): 1 for each member
 
     def __post_init__(self) -> None:
         """Raise CommandError for impossible settings; fill in the weights, so that they are in every key."""
@@ -82,7 +83,12 @@ class WeightedFusion(CombinedRetriever):
             )
         if listed and len(listed) != len(self.members):
             raise CommandError(f"{self._name} of {len(self.members)} retrievers takes as many weights; {len(listed)} given")
-        return tuple(map(float, numbers)) or (1.0,) * len(self.members)
+        return tuple(map(float, numbers)) or self.default_weights(len(self.members))
+
+    @classmethod
+    def default_weights(cls, members: int) -> tuple[float, ...]:
+        """Return the weights (members,) if none are typed."""
+        return cls.usual_weights or (1.0,) * members
 
     def _rule(self, missing: str = "min") -> Rule:
         """Return how the lists become one. Raises CommandError while the weights are not chosen yet."""

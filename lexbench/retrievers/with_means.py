@@ -22,6 +22,7 @@ from lexbench.encoders.sparse_mlm import MEANS, TERMS, SparseMLM
 from lexbench.encodings.shards import read_rows
 from lexbench.engines.flat import Flat
 from lexbench.errors import CommandError
+from lexbench.notation import Call, Expression
 from lexbench.registry import at_search
 from lexbench.retrievers._fusion import FusedQueries, FusionRescorer, member_scores, search_without
 from lexbench.retrievers.encoded import Encoded
@@ -30,8 +31,7 @@ from lexbench.transforms.int8 import Int8
 from lexbench.types import Codes, Hits, Query
 
 _BOTH = 2
-_WEIGHTS = (1.0, 0.5)  # development collections chose it and _FEEDBACK for lexmae_mini: see docs/hybrids.md
-_FEEDBACK = 3
+_FEEDBACK = 3  # development collections chose it and the weights for lexmae_mini: see docs/hybrids.md
 
 
 @dataclass(frozen=True)
@@ -47,6 +47,7 @@ class WithMeans(Ensemble):
     scores: str = at_search("z")
     feedback: int = at_search(_FEEDBACK)
 
+    usual_weights: ClassVar[tuple[float, ...]] = (1.0, 0.5)
     version: ClassVar[int] = 3
 
     def __post_init__(self) -> None:
@@ -55,8 +56,6 @@ class WithMeans(Ensemble):
             raise CommandError(f"with_means(feedback={self.feedback}): a number of documents, e.g. feedback=3, or 0 for none")
         if len(self.members) != _BOTH or not all(isinstance(member, Encoded) and member.part for member in self.members):
             object.__setattr__(self, "members", self._both())
-        if self.weights == ():
-            object.__setattr__(self, "weights", _WEIGHTS)
         super().__post_init__()
 
     def _both(self) -> tuple[Encoded, Encoded]:
@@ -68,6 +67,15 @@ class WithMeans(Ensemble):
             raise CommandError("with_means: queries and documents need the same model; leave query_model out")
         encoder = replace(member.encoder, means=True)
         return replace(member, encoder=encoder, part=TERMS), Encoded(encoder, Flat(), (Int8(),), part=MEANS)
+
+    @classmethod
+    def expanded(cls, named: Sequence[Expression]) -> list[Expression]:
+        """Return the members for terms and for means."""
+        both = []
+        for one in named:
+            head = replace(one.head, kwargs=tuple(sorted({**dict(one.head.kwargs), "means": True}.items())))
+            both += [replace(one, head=head), Expression(head, (Call("int8"),), Call("flat"))]
+        return both
 
     def open(self, opened: Mapping[str, Any]) -> "OnePassSearcher":
         """Return both members as one searcher."""

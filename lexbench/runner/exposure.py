@@ -95,15 +95,15 @@ def least_exposure(expression: Expression, contract: Contract) -> Exposure | Non
 
     Nothing is fetched, and no folder of the user is read. None: nothing is known about any of its models.
     """
-    parts = [part for part in map(_exposure_of_leaf, _heads(expression), repeat(contract)) if part]
+    parts = [part for part in map(_exposure_of_leaf, leaf_calls(expression), repeat(contract)) if part]
     return joint_exposure(parts) if parts else None
 
 
-def _heads(expression: Expression) -> Iterator[Call]:
+def leaf_calls(expression: Expression) -> Iterator[Call]:
     """Yield the call of each encoder, reranker and retriever in a system that has no members."""
     members = [value for value in expression.head.args if isinstance(value, Expression)]
     for member in members:
-        yield from _heads(member)
+        yield from leaf_calls(member)
     if not members:
         yield expression.head
 

@@ -12,17 +12,18 @@ from typing import Any
 from lexbench import catalog, registry
 from lexbench.artifacts.describe import describe
 from lexbench.contracts import Contract
-from lexbench.errors import CannotStart, LexbenchError, NotationError, UnknownName
+from lexbench.errors import CannotStart, LexbenchError, NotationError, UnknownName, shortened
 from lexbench.measures import parse as parse_measure
 from lexbench.notation import PYTHON_OBJECT, Call, Expression, parse
-from lexbench.plugins import CHOSEN_WEIGHTS, Model
+from lexbench.plugins import CHOSEN_WEIGHTS, Model, Retriever
 from lexbench.results import EXPOSURES, KEPT, Result, VectorSizes, kept_ids
-from lexbench.runner.exposure import SEEN, UNKNOWN, least_exposure
-from lexbench.runner.systems import retrievers
+from lexbench.runner.exposure import SEEN, UNKNOWN, leaf_calls, least_exposure
+from lexbench.runner.systems import inserted, retrievers
 from lexbench.runner.timing_checks import in_the_future
+from lexbench.types import Kind
 
-_INSERTED = {"transforms/collection_idf", "transforms/quantize"}  # by the harness, if the encoder or engine needs them
 _ROUNDING = 1e-6
+_SHOWN = 80  # characters of an expression
 _OF_MODELS = ("encoders", "rerankers")  # whose folders state settings
 
 
@@ -96,7 +97,9 @@ def _faults_of_vectors(vectors: VectorSizes, documents: int | None) -> Iterator[
 def _can_be_counts(spread: Mapping[str, float]) -> bool:
     """Return whether whole numbers can have this mean, median and largest value."""
     median, largest = spread.get("p50", 0), spread.get("max", 0)
-    return not largest % 1 and not 2 * median % 1 and spread.get("mean", median) >= median / 2
+    mean = spread.get("mean", median)
+    # Half of the numbers are at least the median, and half of them at most.
+    return not largest % 1 and not 2 * median % 1 and median / 2 <= mean <= (median + largest) / 2 + _ROUNDING
 
 
 def impossible_origin(result: Result, contract: Contract | None) -> Iterator[str]:
@@ -113,18 +116,55 @@ def impossible_origin(result: Result, contract: Contract | None) -> Iterator[str
     named = result.seeds.systems if result.seeds else {result.system: result.expression}
     for name, text in named.items():
         if (expression := stated_expression(name, text)) is None:
+            if text and not PYTHON_OBJECT.fullmatch(text):
+                yield f"its expression {shortened(text, _SHOWN)} cannot be read"
+            for model in _included_models(result.recipe):
+                yield from _faults_of_exposure(result, Expression(Call(model)), contract)
             continue
         other = stated_expression(name, "") if text else None
         if other and other.head.name in _known_names() and other.head.name != expression.head.name:
             yield f"its name is that of another system, and it is {expression}"
         if result.recipe and not result.seeds:
-            for fault in _faults_of_expression(expression, result.recipe):
-                yield f"its recipe is not that of {expression}: {fault}"
-        said = result.exposure.status if result.exposure else UNKNOWN
-        least = least_exposure(expression, contract) if contract and said in EXPOSURES else None
-        if least and EXPOSURES.index(said) < EXPOSURES.index(least.status):
-            why = f" ({least.because[0]})" if least.because else ""
-            yield f"it says {said}, and by the catalogue it is {least.status}{why}"
+            yield from _faults_of_system(result, expression)
+        yield from _faults_of_exposure(result, expression, contract)
+    yield from _faults_of_exactness(result)
+
+
+def _faults_of_system(result: Result, expression: Expression) -> Iterator[str]:
+    """Yield how the recipe of a result, or the size of its models, differs from that of its expression."""
+    for fault in _faults_of_expression(expression, result.recipe):
+        yield f"its recipe is not that of {expression}: {fault}"
+    size, found = _model_bytes(expression), result.sizes.get("model", 0)
+    if size not in (None, found):
+        yield f"its models have {found:,} bytes, and those of {expression} {size:,}"
+
+
+def _faults_of_exposure(result: Result, expression: Expression, contract: Contract | None) -> Iterator[str]:
+    """Yield a line if a result claims less exposure than the catalogue states for a system."""
+    said = result.exposure.status if result.exposure else UNKNOWN
+    least = least_exposure(expression, contract) if contract and said in EXPOSURES else None
+    if least and EXPOSURES.index(said) < EXPOSURES.index(least.status):
+        why = f" ({least.because[0]})" if least.because else ""
+        yield f"it says {said}, and by the catalogue it is {least.status}{why}"
+
+
+def _faults_of_exactness(result: Result) -> Iterator[str]:
+    """Yield what a result says wrongly about the search of its engines: whether it is exact, and how many are candidates."""
+    engines = [_created(node, "engines") for node in _nodes(result.recipe, "engines")]
+    if not all(engines):  # a plug-in is not installed here
+        return
+    exact = all(one.exact for one in engines)
+    alone = result.recipe.get("plugin") == "retrievers/encoded"
+    if bool(result.found) != (alone and not exact and engines[0].kind is not Kind.MULTI):
+        yield f"its search is {'exact' if exact else 'approximate'}, and it has {len(result.found) or 'no'} recalls of exact"
+    plugin = registry.find(str(result.recipe.get("plugin", "")))
+    ranks_all = plugin and getattr(plugin, "candidates", None) is Retriever.candidates
+    candidates = 0 if ranks_all else result.recipe.get("settings", {}).get("k", 0)
+    for timing in result.timings:
+        if plugin and timing.exact != exact:
+            yield f"its timing {timing.scenario}: its search is {'exact' if exact else 'approximate'}, and it says otherwise"
+        if plugin and timing.candidates != candidates:
+            yield f"its timing {timing.scenario}: it has {timing.candidates:,} candidates in place of {candidates:,}"
 
 
 @cache
@@ -189,8 +229,12 @@ def _faults_of_expression(expression: Expression, recipe: Any) -> Iterator[str]:
         return
     known = retrievers()
     typed = f"{name}@{expression.engine.name}" if expression.engine else name
-    if typed not in known:
-        return  # the plug-in is not installed here
+    if typed not in known:  # the plug-in, or the file of a model, is not installed here
+        if node.get("plugin") == "retrievers/encoded":
+            yield from _faults_of_encoded(expression, node)
+        elif _tail(node) != typed.replace("@", "_"):
+            yield f"it has {node.get('plugin')} in place of {typed}"
+        return
     if expression.engine:
         head = Call(known[typed], head.args, tuple(sorted({**dict(head.kwargs), **dict(expression.engine.kwargs)}.items())))
     settings = node.get("settings", {})
@@ -198,31 +242,115 @@ def _faults_of_expression(expression: Expression, recipe: Any) -> Iterator[str]:
     stated = Call(known[typed], tuple(value for value in head.args if not isinstance(value, Expression)), head.kwargs)
     yield from _faults_of_call("retrievers", stated, node)
     if members and isinstance(settings, Mapping):
-        parts = list(settings.get("members", ()))
         if "reranker" in settings:
             yield from _faults_of_model("rerankers", members.pop().head, settings["reranker"])
-        if len(parts) != len(members):
-            yield f"it has {len(parts)} members in place of {len(members)}"
-        for member, part in zip(members, parts, strict=False):
-            yield from _faults_of_expression(member, part)
+        yield from _faults_of_members(stated, members, node)
+
+
+def _faults_of_members(stated: Call, named: Sequence[Expression], node: Mapping[str, Any]) -> Iterator[str]:
+    """Yield how the members of a recipe, and their weights, differ from those that its expression *named*."""
+    settings, plugin, members = node["settings"], registry.find(str(node.get("plugin"))), named
+    if plugin and issubclass(plugin, Retriever):
+        members = plugin.expanded(named)
+        usual = plugin.default_weights(len(members)) if hasattr(plugin, "default_weights") else ()
+        if "weights" not in dict(stated.kwargs) and not _is_same(usual, settings.get("weights", ())):
+            yield f"{stated.name}(weights=…) is {settings.get('weights')} in place of {list(usual)}"
+    parts = list(settings.get("members", ()))
+    if len(parts) != len(members):
+        yield f"it has {len(parts)} members in place of {len(members)}"
+    for member, part in zip(members, parts, strict=False):
+        yield from _faults_of_expression(member, part)
 
 
 def _faults_of_encoded(expression: Expression, node: Mapping[str, Any]) -> Iterator[str]:
-    """Yield how a recipe differs from that of an encoder with its transforms and engine."""
+    """Yield how a recipe differs from that of an encoder, or model, with its transforms and engine."""
     if node.get("plugin") != "retrievers/encoded":
         yield f"it has {node.get('plugin')} in place of an encoder with an engine"
         return
     settings = node.get("settings", {})
-    yield from _faults_of_model("encoders", expression.head, settings.get("encoder"))
+    if expression.head.name in _known_names():
+        yield from _faults_of_model("encoders", expression.head, settings.get("encoder"))
     if expression.engine:
         yield from _faults_of_call("engines", expression.engine, settings.get("engine"))
-    transforms = list(settings.get("transforms", ()))
-    names = [f"transforms/{call.name}" for call in expression.transforms]
-    kept = [one for one in transforms if one.get("plugin") not in _INSERTED - set(names)]
-    if len(kept) != len(names):
-        yield f"it has {len(kept)} transforms in place of {len(names)}"
-    for call, transform in zip(expression.transforms, kept, strict=False):
+    transforms, calls = list(settings.get("transforms", ())), _with_inserted(expression.transforms, settings)
+    if calls is None:  # a plug-in is not installed here
+        return
+    found, names = [str(one.get("plugin")).rpartition("/")[2] for one in transforms], [call.name for call in calls]
+    if len(found) != len(names):
+        yield f"it has the transforms {', '.join(found) or 'none'} in place of {', '.join(names) or 'none'}"
+    for call, transform in zip(calls, transforms, strict=False):
         yield from _faults_of_call("transforms", call, transform)
+
+
+def _with_inserted(typed: Sequence[Call], settings: Mapping[str, Any]) -> list[Call] | None:
+    """Return the *typed* transforms with those that lexbench inserts for an encoder and engine with these *settings*.
+
+    None if a plug-in is unknown here.
+    """
+    encoder, engine = settings.get("encoder"), _created(settings.get("engine"), "engines")
+    model = registry.find(str(encoder.get("plugin", ""))) if isinstance(encoder, Mapping) else None
+    transforms = [registry.find(f"transforms/{call.name}") for call in typed]
+    if not (model and engine and all(transforms)):
+        return None
+    if model.kind is not Kind.SPARSE or Kind.SPARSE not in (engine.kind, *engine.kinds):
+        return list(typed)
+    first, then = inserted(transforms, impacts=engine.impacts, query_idf=encoder.get("settings", {}).get("query_idf", 0))
+    return [*first, *typed, *then]
+
+
+def _created(node: Any, group: str) -> Any:
+    """Return the plug-in of lexbench that a part of a recipe describes; None if it is not lexbench's, or not possible."""
+    name = str(node.get("plugin", "")) if isinstance(node, Mapping) else ""
+    plugin = registry.find(name) if name.startswith(f"{group}/") else None
+    if plugin is None:
+        return None
+    stated = node.get("settings", {})
+    settings = {one: _created(value, group) if isinstance(value, Mapping) else value for one, value in stated.items()}
+    with suppress(LexbenchError, TypeError, ValueError):
+        return plugin(**settings)
+    return None
+
+
+def _nodes(recipe: Any, group: str) -> Iterator[Any]:
+    """Yield the outermost plug-ins of a *group* in a recipe."""
+    if isinstance(recipe, Mapping):
+        if group in str(recipe.get("plugin", "")).rpartition(":")[2].split("/"):
+            yield recipe
+            return
+        recipe = list(recipe.values())
+    for one in recipe if isinstance(recipe, list) else ():
+        yield from _nodes(one, group)
+
+
+def _tail(node: Any) -> str:
+    """Return the name of the plug-in in a recipe, without its group and package."""
+    return str(node.get("plugin", "")).rpartition("/")[2] if isinstance(node, Mapping) else ""
+
+
+# ---- models whose weights come with lexbench -------------------------------------------------------------------------------
+
+
+def _included_models(recipe: Any) -> Iterator[str]:
+    """Yield the included models whose files are in a recipe."""
+    found = [one.get("identity") for group in _OF_MODELS for one in _nodes(recipe, group)]
+    for name in catalog.names() if any(found) else ():
+        with suppress(LexbenchError):
+            if (own := _included(Call(name))) and own.identity() in found:
+                yield name
+
+
+def _model_bytes(expression: Expression) -> int | None:
+    """Return the bytes of the weights of a system if all its models are included; else None."""
+    files: dict[str, int] = {}
+    for call in leaf_calls(expression):
+        try:
+            model = None if call == Call("bm25") else _included(call)
+        except LexbenchError:
+            return None
+        if call != Call("bm25") and model is None:
+            return None
+        files |= model.weight_files() if model else {}
+    return sum(files.values())
 
 
 def _faults_of_model(group: str, call: Call, node: Any) -> Iterator[str]:
@@ -236,12 +364,34 @@ def _faults_of_model(group: str, call: Call, node: Any) -> Iterator[str]:
     if entry and "model" in typed:  # a folder's own numbers win over those of the catalogue
         kwargs = tuple(item for item in kwargs if item[0] in typed or isinstance(item[1], str))
     yield from _faults_of_call(group, Call(expanded.name, expanded.args, kwargs), node)
-    if entry and "model" not in typed and not call.args and catalog.model(call.name).weights == "included":
-        own = describe(registry.create(group, expanded))
-        if isinstance(node, Mapping) and node.get("identity") == own["identity"]:  # the same weights state the same settings
-            for name, value in node.get("settings", {}).items():
-                if name in own["settings"] and value != own["settings"][name]:
-                    yield f"{call.name}({name}=…) is {value!r} in place of {own['settings'][name]!r}"
+    with suppress(LexbenchError):  # e.g. another file that it names is not here
+        if model := _included(call):
+            yield from _faults_of_included(call, model, node)
+
+
+def _included(call: Call) -> Model | None:
+    """Return the model of *call* if its weights are in lexbench, or in an installed package; else None."""
+    if call.name not in catalog.names() or call.args or "model" in dict(call.kwargs):
+        return None
+    entry = catalog.model(call.name)
+    if entry.weights != "included":
+        return None
+    model: Model = registry.create("rerankers" if entry.family == "reranker" else "encoders", catalog.expand(call))
+    return model
+
+
+def _faults_of_included(call: Call, model: Any, node: Any) -> Iterator[str]:
+    """Yield how a recipe differs from that of an included *model*."""
+    own, found = describe(model), node if isinstance(node, Mapping) else {}
+    typed, files = dict(call.kwargs), found.get("identity")
+    for name, content in own["identity"].items():
+        if name not in typed and (not isinstance(files, Mapping) or files.get(name) != content):
+            yield f"its files are not those of {call.name} in this lexbench: the digest of its {name} is another"
+    items = {item.name: item.default for item in fields(model)}
+    for name in items.keys() & {*own["settings"], *found.get("settings", {})}:
+        expected, value = (one["settings"].get(name, items[name]) for one in (own, found))
+        if value != expected:
+            yield f"{call.name}({name}=…) is {value!r} in place of {expected!r}"
 
 
 def _faults_of_call(group: str, call: Call, node: Any) -> Iterator[str]:
@@ -249,6 +399,8 @@ def _faults_of_call(group: str, call: Call, node: Any) -> Iterator[str]:
     try:
         plugin = registry.load(group, call.name)
     except LexbenchError:  # not installed here
+        if _tail(node) != call.name:
+            yield f"it has {_tail(node) or 'nothing'} in place of {call.name}"
         return
     if not isinstance(node, Mapping) or node.get("plugin") != registry.identity(plugin):
         found = node.get("plugin") if isinstance(node, Mapping) else node

@@ -96,7 +96,8 @@ class _Scored(Node[Result]):
     def open(self, stored: Stored | None, parts: Parts) -> Result:
         """Return the result, which may have been made under another name, or with an older catalogue."""
         assert stored is not None
-        found, seen = read_stored(stored.folder / "result.json"), exposure_of(self.system, self.data.dataset.contract)
+        found = read_stored(stored.folder / "result.json", self.data.dataset.qrels)
+        seen = exposure_of(self.system, self.data.dataset.contract)
         named = {"system": self.system.name, "expression": self.system.alias_of}
         sizes = found.sizes | _model_size(self.system)
         return msgspec.structs.replace(found, **named, measured=stored.measured, exposure=seen, sizes=sizes)

@@ -8,6 +8,7 @@ Results that are shown together must have the same queries, judgements, corpus a
 import re
 from collections import Counter
 from collections.abc import Iterator
+from itertools import chain
 from math import inf
 from pathlib import Path
 from shlex import quote
@@ -22,11 +23,12 @@ from lexbench.datasets.dataset import judgement_facts
 from lexbench.datasets.digests import query_ids_sha256
 from lexbench.datasets.location import find_source, is_here
 from lexbench.errors import CannotStart, InvalidFile, LexbenchError, with_meaning
-from lexbench.notation import Call, Expression, Value, parse
+from lexbench.notation import Call, Expression, Value
 from lexbench.results import Entry, Result, Results, Seeds, SystemResults, file_name, files_of, load, load_any, texts_reader
-from lexbench.runner.origin_checks import contradictory_origin, impossible_origin, is_elsewhere
+from lexbench.runner.origin_checks import contradictory_origin, impossible_origin, is_elsewhere, stated_expression
 from lexbench.runner.timing_checks import impossible_timing, numbers_in
 from lexbench.runner.value_checks import impossible_values, native_measure, unattainable_values
+from lexbench.storage.artifact_folder import key_of
 from lexbench.synonyms import nearest
 from lexbench.trec.qrels import Qrels
 from lexbench.trec.runs import PRECISIONS
@@ -80,11 +82,15 @@ def read_file(path: Path, judged: dict[str, Qrels | None] | None = None) -> Syst
     return entry
 
 
-def read_stored(path: Path) -> Result:
-    """Return a result of a store, which may be older than its contract. Raises InvalidFile if it contradicts itself."""
+def read_stored(path: Path, qrels: Qrels | None = None) -> Result:
+    """Return a result of a store, which may be older than its contract.
+
+    Raises InvalidFile if it contradicts itself, or the judgements *qrels* that it was scored with.
+    """
     result = load(path, Result)
-    for fault in contradictions(result):
-        raise InvalidFile(f"{path}: {result.system} on {result.dataset}: {fault}")
+    for fault in chain(contradictions(result), unattainable_values(result, qrels) if qrels else ()):
+        remove = f"lexbench store remove {path.parent.parent.name}/{key_of(path.parent)}"
+        raise InvalidFile(f"{path}: {result.system} on {result.dataset}: {fault}; remove it, and run it again: {remove}")
     return result
 
 
@@ -117,6 +123,12 @@ def _faults(result: Result, judged: dict[str, Qrels | None], *, published: bool)
     contract = find_contract(result.dataset)
     if published:  # else it may be compared because an older version of lexbench made it
         yield from impossible_origin(result, contract)
+    yield from faults_by_judgements(result, judged)
+
+
+def faults_by_judgements(result: Result, judged: dict[str, Qrels | None]) -> Iterator[str]:
+    """Yield how a result contradicts the judgements of its contract, if they are on this machine; *judged* keeps them."""
+    contract = find_contract(result.dataset)
     if contract and result.contract == contract.stamp:
         if contract.id not in judged:
             judged[contract.id] = _judgements_here(contract)
@@ -193,11 +205,8 @@ def contradictions(result: Result) -> Iterator[str]:
 def _has_oracle(result: Result) -> bool | None:
     """Return whether a system chooses weights on the tested queries; None for an object, of which only a name is known."""
     named = result.seeds.systems if result.seeds else {result.system: result.expression}
-    texts = [expression or name for name, expression in named.items()]
-    try:
-        return any(map(_states_oracle, map(parse, texts))) if all("(" in text or "@" in text for text in texts) else None
-    except LexbenchError:
-        return None
+    expressions = [stated_expression(*one) for one in named.items()]
+    return any(_states_oracle(one) for one in expressions if one) if all(expressions) else None
 
 
 def _states_oracle(value: "Value | Call") -> bool:

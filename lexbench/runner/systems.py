@@ -309,15 +309,23 @@ def _encoded(expression: Expression) -> Encoded:
         if kind not in (transform.kinds or (transform.kind,)):
             raise CommandError(f"{expression}: {call} takes {transform.kind} vectors; {expression.head.name} makes {kind} ones")
     _check_codes(expression, transforms, engine)
-    if engine.impacts and not any(transform.impacts for transform in transforms):
-        transforms.append(registry.create("transforms", Call("quantize")))  # the engine adds whole numbers
     encoder = registry.create("encoders", head)  # last: a checkpoint may have to be fetched
-    if encoder.query_idf and not any(transform.uses_collection for transform in transforms):
-        transforms.insert(0, registry.create("transforms", Call("collection_idf", (encoder.query_idf,))))
+    first, then = inserted(transforms, impacts=engine.impacts, query_idf=encoder.query_idf)
+    transforms = [*(registry.create("transforms", call) for call in first), *transforms]
+    transforms += [registry.create("transforms", call) for call in then]
     remember_name(encoder, expression.head.name)
     if encoder.metric != "dot" and any(transform.codes for transform in transforms):
         raise CommandError(f"{expression}: codes are compared by dot product, and the model states {encoder.metric}")
     return Encoded(encoder, engine.for_metric(encoder.metric), tuple(transforms))
+
+
+def inserted(transforms: Sequence[Any], *, impacts: bool, query_idf: float) -> tuple[list[Call], list[Call]]:
+    """Return the transforms of sparse vectors that come before and after the typed *transforms* without being typed.
+
+    *impacts*: the engine adds whole numbers. *query_idf* is the setting of the encoder.
+    """
+    first = [Call("collection_idf", (query_idf,))] if query_idf and not any(one.uses_collection for one in transforms) else []
+    return first, [Call("quantize")] if impacts and not any(one.impacts for one in transforms) else []
 
 
 def _check_codes(expression: Expression, transforms: Sequence[Transform], engine: Engine) -> None:

@@ -63,13 +63,14 @@ def file_digest(path: Path, algorithm: str = "sha256") -> str:
 
 
 def cached_file_digest(path: Path, algorithm: str = "sha256") -> str:
-    """Return the digest of a file's bytes; while its size and time do not change, each process reads it once."""
+    """Return the digest of a file's bytes; while its size and times do not change, each process reads it once."""
     status = path.stat()
-    return _file_digest(path.resolve(), algorithm, status.st_size, status.st_mtime_ns)
+    times = status.st_mtime_ns, status.st_ctime_ns  # the first can be set back
+    return _file_digest(path.resolve(), algorithm, status.st_size, times)
 
 
 @cache
-def _file_digest(path: Path, algorithm: str, _size: int, _modified: int) -> str:
+def _file_digest(path: Path, algorithm: str, _size: int, _times: tuple[int, int]) -> str:
     return file_digest(path, algorithm)
 
 
