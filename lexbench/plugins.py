@@ -42,7 +42,6 @@ from lexbench.arrays.fusion import ScoreMatrix
 from lexbench.contracts import Contract
 from lexbench.display.progress import Progress
 from lexbench.errors import CommandError, NotationError, echoed
-from lexbench.notation import Expression
 from lexbench.storage.node import Node
 from lexbench.trec.judged_run import JudgedRun
 from lexbench.types import CollectionStatistics, Corpus, Document, Hits, Judgement, Kind, Query, TrainingData, Verdict
@@ -403,11 +402,6 @@ class Retriever(Model):
     def scorer(self, opened: Any) -> "Rescorer":
         """Return a scorer of given documents. *opened* is the folder that `build` has filled, or the opened `scorer_parts`."""
         raise NotImplementedError
-
-    @classmethod
-    def expanded(cls, named: Sequence[Expression]) -> Sequence[Expression]:
-        """Return its members as expressions, from those that a user *named*. Default: these."""
-        return named
 
     def check_depth(self, depth: int) -> None:
         """Raise CommandError if the settings do not allow runs of *depth* documents per query."""

@@ -446,7 +446,7 @@ WITH_MEANS = "with_means(lexmae_nano@impact)"
     ("path", "value", "fault"),
     [
         ("version", 2, ""),
-        ("settings/weights", [1.0, 1.0], "with_means(weights=…) is [1.0, 1.0] in place of [1.0, 0.25]"),
+        ("settings/weights", [1.0, 1.0], "with_means(weights=…) is [1.0, 1.0] in place of [1.0, 0.5]"),
         ("settings/members", lambda both: both[:1], "it has 1 members in place of 2"),
         ("settings/members/1/settings/encoder/settings/means", False, "sparse_mlm(means=…) is False in place of True"),
         ("settings/members/1/settings/transforms", [], "it has the transforms none in place of int8"),

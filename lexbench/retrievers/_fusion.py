@@ -18,6 +18,7 @@ from lexbench.artifacts.corpora import StoredTexts
 from lexbench.artifacts.searches import Scorer
 from lexbench.engines.kernels.checks import as_hits, as_scores
 from lexbench.errors import CommandError, with_meaning
+from lexbench.notation import Expression
 from lexbench.plugins import CHOSEN_WEIGHTS, QueryEncoder, Rescorer, Retriever, Searcher, has
 from lexbench.registry import at_search
 from lexbench.storage.node import Node
@@ -84,6 +85,11 @@ class WeightedFusion(CombinedRetriever):
         if listed and len(listed) != len(self.members):
             raise CommandError(f"{self._name} of {len(self.members)} retrievers takes as many weights; {len(listed)} given")
         return tuple(map(float, numbers)) or self.default_weights(len(self.members))
+
+    @classmethod
+    def expanded(cls, named: Sequence[Expression]) -> Sequence[Expression]:
+        """Return its members as expressions, from those that a user *named*. Default: these."""
+        return named
 
     @classmethod
     def default_weights(cls, members: int) -> tuple[float, ...]:

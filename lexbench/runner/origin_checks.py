@@ -17,6 +17,7 @@ from lexbench.measures import parse as parse_measure
 from lexbench.notation import PYTHON_OBJECT, Call, Expression, parse
 from lexbench.plugins import CHOSEN_WEIGHTS, Model, Retriever
 from lexbench.results import EXPOSURES, KEPT, Result, VectorSizes, kept_ids
+from lexbench.retrievers._fusion import WeightedFusion
 from lexbench.runner.exposure import SEEN, UNKNOWN, leaf_calls, least_exposure
 from lexbench.runner.systems import inserted, retrievers
 from lexbench.runner.timing_checks import in_the_future
@@ -250,9 +251,9 @@ def _faults_of_expression(expression: Expression, recipe: Any) -> Iterator[str]:
 def _faults_of_members(stated: Call, named: Sequence[Expression], node: Mapping[str, Any]) -> Iterator[str]:
     """Yield how the members of a recipe, and their weights, differ from those that its expression *named*."""
     settings, plugin, members = node["settings"], registry.find(str(node.get("plugin"))), named
-    if plugin and issubclass(plugin, Retriever):
+    if plugin and issubclass(plugin, WeightedFusion):
         members = plugin.expanded(named)
-        usual = plugin.default_weights(len(members)) if hasattr(plugin, "default_weights") else ()
+        usual = plugin.default_weights(len(members))
         if "weights" not in dict(stated.kwargs) and not _is_same(usual, settings.get("weights", ())):
             yield f"{stated.name}(weights=…) is {settings.get('weights')} in place of {list(usual)}"
     parts = list(settings.get("members", ()))
@@ -290,7 +291,7 @@ def _with_inserted(typed: Sequence[Call], settings: Mapping[str, Any]) -> list[C
     encoder, engine = settings.get("encoder"), _created(settings.get("engine"), "engines")
     model = registry.find(str(encoder.get("plugin", ""))) if isinstance(encoder, Mapping) else None
     transforms = [registry.find(f"transforms/{call.name}") for call in typed]
-    if not (model and engine and all(transforms)):
+    if not (isinstance(encoder, Mapping) and model and engine and all(transforms)):
         return None
     if model.kind is not Kind.SPARSE or Kind.SPARSE not in (engine.kind, *engine.kinds):
         return list(typed)

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from lexbench.artifacts.token_counts import tokenizers_of
 from lexbench.errors import LexbenchError, shortened
 from lexbench.measures import incomplete_report, parse_native
 from lexbench.plugins import Measure
@@ -45,11 +46,11 @@ class _Scored(NamedTuple):
 
 
 def _scored(result: Result) -> list[_Scored]:
-    """Return the values of measures that lexbench itself computes, if each query has one."""
+    """Return the values of measures that lexbench itself computes without the documents, if each query has one."""
     found = []
     for text, values in result.per_query.items():
         measure = own_measure(text)
-        if measure is None or getattr(measure, "ties", None) or len(values) != len(result.query_ids):
+        if measure is None or tokenizers_of([text]) or getattr(measure, "ties", None) or len(values) != len(result.query_ids):
             continue
         cutoff = float("inf") if measure.cutoff is None else float(measure.cutoff)
         rel = getattr(measure, "rel", None)
