@@ -17,7 +17,6 @@ from lexbench.measures import parse as parse_measure
 from lexbench.notation import PYTHON_OBJECT, Call, Expression, parse
 from lexbench.plugins import CHOSEN_WEIGHTS, Model, Retriever
 from lexbench.results import EXPOSURES, KEPT, Result, VectorSizes, kept_ids
-from lexbench.retrievers._fusion import WeightedFusion
 from lexbench.runner.exposure import SEEN, UNKNOWN, leaf_calls, least_exposure
 from lexbench.runner.systems import inserted, retrievers
 from lexbench.runner.timing_checks import in_the_future
@@ -251,7 +250,7 @@ def _faults_of_expression(expression: Expression, recipe: Any) -> Iterator[str]:
 def _faults_of_members(stated: Call, named: Sequence[Expression], node: Mapping[str, Any]) -> Iterator[str]:
     """Yield how the members of a recipe, and their weights, differ from those that its expression *named*."""
     settings, plugin, members = node["settings"], registry.find(str(node.get("plugin"))), named
-    if plugin and issubclass(plugin, WeightedFusion):
+    if plugin and hasattr(plugin, "default_weights"):  # a fusion
         members = plugin.expanded(named)
         usual = plugin.default_weights(len(members))
         if "weights" not in dict(stated.kwargs) and not _is_same(usual, settings.get("weights", ())):

@@ -13,7 +13,6 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from lexbench.artifacts.token_counts import tokenizers_of
 from lexbench.errors import LexbenchError, shortened
 from lexbench.measures import incomplete_report, parse_native
 from lexbench.plugins import Measure
@@ -50,7 +49,9 @@ def _scored(result: Result) -> list[_Scored]:
     found = []
     for text, values in result.per_query.items():
         measure = own_measure(text)
-        if measure is None or tokenizers_of([text]) or getattr(measure, "ties", None) or len(values) != len(result.query_ids):
+        if measure is None or getattr(measure, "counted_by", "") or getattr(measure, "ties", None):
+            continue
+        if len(values) != len(result.query_ids):
             continue
         cutoff = float("inf") if measure.cutoff is None else float(measure.cutoff)
         rel = getattr(measure, "rel", None)
