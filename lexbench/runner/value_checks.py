@@ -49,7 +49,7 @@ def _scored(result: Result) -> list[_Scored]:
     found = []
     for text, values in result.per_query.items():
         measure = own_measure(text)
-        if measure is None or getattr(measure, "counted_by", "") or getattr(measure, "ties", None):
+        if measure is None or getattr(measure, "counted_by", None) or getattr(measure, "ties", None):
             continue
         if len(values) != len(result.query_ids):
             continue
