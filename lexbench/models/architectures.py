@@ -342,7 +342,7 @@ def load_body(files: CheckpointFiles, *, dtype: "torch.dtype", device: "torch.de
 
 
 def _tensors_behind(files: CheckpointFiles) -> "dict[str, torch.Tensor]":
-    """Return the tensors of the modules behind a body. Raises InvalidFile unless they are those that the modules state."""
+    """Return the tensors of the modules after the model. Raises InvalidFile unless they are those that their configs imply."""
     from lexbench.models import loading
 
     found = {

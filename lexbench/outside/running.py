@@ -1,4 +1,4 @@
-"""What the indexes of several servers share, those of engines and those that `lexbench probe` searches."""
+"""What indexes on servers share: those that engines make, and those that `lexbench probe` searches."""
 
 import json
 from collections.abc import Sequence

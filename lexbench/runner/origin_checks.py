@@ -248,7 +248,7 @@ def _faults_of_expression(expression: Expression, recipe: Any) -> Iterator[str]:
 
 
 def _faults_of_members(stated: Call, named: Sequence[Expression], node: Mapping[str, Any]) -> Iterator[str]:
-    """Yield how the members of a recipe, and their weights, differ from those that its expression *named*."""
+    """Yield how the members of a recipe, and their weights, differ from the members *named* in its expression."""
     settings, plugin, members = node["settings"], registry.find(str(node.get("plugin"))), named
     if plugin and hasattr(plugin, "default_weights"):  # a fusion
         members = plugin.expanded(named)
