@@ -19,7 +19,7 @@ from lexbench.display.progress import Progress
 from lexbench.lexmae.data.tokens import TextReader
 from lexbench.lexmae.model.encoder import Texts, load_encoder
 from lexbench.lexmae.recipe.settings import Encoding, Hardware, Imitation, Ranking
-from lexbench.lexmae.training import query_table
+from lexbench.lexmae.training import query_table, ranking
 from lexbench.lexmae.training.query_table import AddedWords
 from lexbench.models.added_terms import ExactTerms
 from lexbench.models.loading import load_tokenizer
@@ -144,8 +144,8 @@ def test_a_group_has_a_query_documents_near_it_and_queries_near_these(tmp_path):
     reader = TextReader(load_tokenizer(folder), Encoding(titles="off"))
     rows = reader.queries([f"{first} w{number} {first}" for number in range(12) for first in ("query", "document")])
     is_query, settings = np.arange(24) % 2 == 0, Ranking(model=str(folder), distance=(3.0, 4.0), queries=("q",))
-    corpora, hardware = (~is_query).astype(int), Hardware(device="cpu")
-    groups = query_table.QueryGroups(rows, corpora, reader, settings, hardware, Progress(), is_query)
+    vectors = ranking.dense_vectors(rows, reader, str(folder), Hardware(device="cpu"), tmp_path, Progress())
+    groups = query_table.QueryGroups(rows, (~is_query).astype(int), reader, settings, vectors, is_query)
     drawn = groups.example(3, np.random.default_rng(0))
     batch = groups.tensors([drawn])
 

@@ -32,21 +32,25 @@ def test_the_divergence_is_that_of_both_models_together():
     assert found.item() == pytest.approx(expected, rel=1e-6)
 
 
+CPU = Hardware(device="cpu")
+
+
 @pytest.fixture
 def given(tmp_path):
-    """Return the tokens of eight texts about two things, a reader, and the folder of a dense model."""
+    """Return the tokens of eight texts about two things, a reader, the folder of a dense model, and its vectors."""
     folder = checkpoints.masked_lm(tmp_path / "dense")
     reader = TextReader(load_tokenizer(folder), Encoding(titles="off"))
     texts = [text for n in range(1, 5) for text in ("alpha beta " * n, "gamma delta " * n)]
-    return reader.queries(texts), reader, folder
+    rows = reader.queries(texts)
+    return rows, reader, folder, ranking.dense_vectors(rows, reader, str(folder), CPU, tmp_path, Progress())
 
 
 def test_a_group_has_a_text_and_neighbours_of_it(given):
     """A batch has each of its texts once, with its vector, and with the weights of its corpus."""
-    rows, reader, folder = given
+    rows, reader, folder, vectors = given
     settings = Ranking(model=str(folder), imitated=(1.0, 2.0), distance=(3.0, 4.0))
     corpora = np.array([0, 1] * 4)
-    groups = ranking.Groups(rows, corpora, reader, settings, Hardware(device="cpu"), Progress())
+    groups = ranking.Groups(rows, corpora, reader, settings, vectors)
     drawn = [groups.example(index, np.random.default_rng(index)) for index in (2, 5)]
     batch = groups.tensors(drawn)
 
@@ -62,22 +66,33 @@ def test_a_group_has_a_text_and_neighbours_of_it(given):
 @pytest.mark.parametrize("given_weights", [{"imitated": (1.0, 2.0)}, {"distance": (1.0, 2.0)}, {}])
 def test_weights_that_are_left_out_are_1(given, given_weights):
     """Each of both settings can be left out, also if no text of the last corpus was drawn."""
-    rows, reader, folder = given
+    rows, reader, folder, vectors = given
     settings = Ranking(model=str(folder), **given_weights)
-    groups = ranking.Groups(rows, np.zeros(8, int), reader, settings, Hardware(device="cpu"), Progress())
+    groups = ranking.Groups(rows, np.zeros(8, int), reader, settings, vectors)
     assert groups.tensors([np.arange(8)])["weights"].tolist() == [[1, 1]] * 8
 
 
-def test_one_text_alone_is_refused(given):
+def test_a_resumed_training_does_not_encode_again(given, tmp_path, monkeypatch):
+    """The vectors are those of the first time; a damaged file is refused by name."""
+    rows, reader, folder, vectors = given
+    monkeypatch.setattr(ranking.text_head, "encode", lambda *_: pytest.fail("encoded again"))
+    assert torch.equal(ranking.dense_vectors(rows, reader, str(folder), CPU, tmp_path, Progress()), vectors)
+
+    (tmp_path / "vectors.safetensors").write_bytes(b"PK")
+    with pytest.raises(CannotStart, match=r"vectors\.safetensors is damaged .*; remove it to encode the texts again"):
+        ranking.dense_vectors(rows, reader, str(folder), CPU, tmp_path, Progress())
+
+
+def test_one_text_alone_is_refused(given, tmp_path):
     """One text has no neighbour to rank."""
-    rows, reader, folder = given
+    rows, reader, folder, _ = given
     with pytest.raises(CannotStart, match="needs at least two texts"):
-        ranking.Groups(rows[:1], np.zeros(1, int), reader, Ranking(model=str(folder)), Hardware(device="cpu"), Progress())
+        ranking.dense_vectors(rows[:1], reader, str(folder), CPU, tmp_path, Progress())
 
 
 def test_a_dense_model_with_other_word_pieces_is_refused(given, tmp_path):
     """Both models must have the same vocabulary."""
-    rows, reader, _ = given
+    rows, reader, *_ = given
     other = checkpoints.masked_lm(tmp_path / "other", vocabulary=checkpoints.VOCABULARY[:-1])
     with pytest.raises(CommandError, match=r"ranking\.model: .* has other word pieces than the start; name another"):
-        ranking.Groups(rows, np.zeros(8, int), reader, Ranking(model=str(other)), Hardware(device="cpu"), Progress())
+        ranking.dense_vectors(rows, reader, str(other), CPU, tmp_path, Progress())

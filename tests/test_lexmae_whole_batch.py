@@ -104,7 +104,8 @@ def of_imitation(name, share):
         return imitation.Imitator(encoder, imitated, settings, of_states=of_states), reader.tensors(rows[:EXAMPLES][share])
     idf = torch.linspace(0.5, 2.0, len(VOCABULARY))
     asked = Ranking(model="dense", imitated=(0.5, 1.0), distance=(0.5, 2.0), expansions=2)
-    given = (rows, np.arange(20) % 2, reader, asked, Hardware(device="cpu"), Progress(), np.arange(20) % 2 == 0)
+    vectors = ranking.dense_vectors(rows, reader, "dense", Hardware(device="cpu"), Path(name), Progress())
+    given = (rows, np.arange(20) % 2, reader, asked, vectors, np.arange(20) % 2 == 0)
     if name == "ranking":
         learner = imitation.Imitator(encoder, imitated, settings, idf, whole_counts=True)
         groups = ranking.Groups(*given)

@@ -63,7 +63,8 @@ def train(recipe: Recipe, state: Path, graph: Graph) -> TrainedModel:
         rows = drawn.rows()
         idf = start.inverse_document_frequencies(texts.corpora, len(encoder.embeddings))
         whole = recipe.encoding.query_counts == "whole"
-        given = (rows, drawn.sources, reader, recipe.ranking, recipe.hardware, progress)
+        vectors = ranking.dense_vectors(rows, reader, recipe.ranking.model, recipe.hardware, state, progress)
+        given = (rows, drawn.sources, reader, recipe.ranking, vectors)
         if recipe.ranking.queries:
             asking = [number for number, name in enumerate(settings.corpora) if name in recipe.ranking.queries]
             is_query = np.isin(drawn.sources, asking)

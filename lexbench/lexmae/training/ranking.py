@@ -6,6 +6,7 @@ query ranks documents. The teacher is the sum of both models' scores. No judgeme
 """
 
 from collections.abc import Sequence
+from pathlib import Path
 
 import numpy as np
 import torch
@@ -18,11 +19,32 @@ from lexbench.errors import CannotStart, CommandError
 from lexbench.lexmae.data.tokens import TextReader
 from lexbench.lexmae.model.encoder import load_encoder
 from lexbench.lexmae.recipe.settings import GROUP, Hardware, Ranking
-from lexbench.lexmae.training import processes, text_head
+from lexbench.lexmae.training import processes, resuming, text_head
 from lexbench.models.checkpoint import fetch_model, transformer_folder
 
 QUERY_IDF = 0.3  # power of the idf in the training texts that multiplies queries
 _SPREAD = 2.4  # standard deviation of the teacher's scores in the softmax; that of MiniLM's cosines times 20 is about this
+
+
+def dense_vectors(
+    rows: Sequence[NDArray[np.int64]], reader: TextReader, model: str, hardware: Hardware, state: Path, progress: Progress
+) -> Tensor:
+    """Return the vectors of texts with the tokens *rows* by the dense *model*, (texts, width), on the device of *hardware*.
+
+    They are kept in the folder *state*, so that a resumed training does not encode again. Raises CommandError if the model has
+    other word pieces than *reader*, and CannotStart if there are no neighbours.
+    """
+    if len(rows) < 2:  # noqa: PLR2004
+        raise CannotStart("[ranking] needs at least two texts, and the corpora of [imitation] have one; name larger ones")
+    dense, tokenizer = load_encoder(transformer_folder(fetch_model(model)))
+    if tokenizer.get_vocab() != reader.tokenizer.get_vocab():
+        raise CommandError(f"ranking.model: {model} has other word pieces than the start; name another")
+    device = processes.device(hardware)
+
+    def encode() -> Tensor:
+        return text_head.encode(dense.to(device), reader, rows, hardware, progress)
+
+    return resuming.kept_vectors(state, encode).to(device)
 
 
 class Groups:
@@ -34,24 +56,16 @@ class Groups:
         corpora: NDArray[np.int64],
         reader: TextReader,
         settings: Ranking,
-        hardware: Hardware,
-        progress: Progress,
+        vectors: Tensor,
         is_query: NDArray[np.bool_] | None = None,
     ) -> None:
-        """Take the tokens of different texts, *rows* (length,) each, and the number of each text's corpus, *corpora* (texts,).
+        """Take the tokens of different texts, *rows* (length,) each, and their *vectors* (texts, width).
 
-        *is_query* (texts,) tells queries from documents, if the recipe does.
-
-        Raises CommandError if the dense model has other word pieces than *reader*, and CannotStart if there are no neighbours.
+        *corpora* (texts,) has the number of each text's corpus. *is_query* (texts,) tells queries from documents, if the recipe
+        does.
         """
-        if len(rows) < 2:  # noqa: PLR2004
-            raise CannotStart("[ranking] needs at least two texts, and the corpora of [imitation] have one; name larger ones")
-        dense, tokenizer = load_encoder(transformer_folder(fetch_model(settings.model)))
-        if tokenizer.get_vocab() != reader.tokenizer.get_vocab():
-            raise CommandError(f"ranking.model: {settings.model} has other word pieces than the start; name another")
         self._rows, self._reader = rows, reader
         self.is_query = np.zeros(len(rows), bool) if is_query is None else is_query
-        vectors = text_head.encode(dense.to(processes.device(hardware)), reader, rows, hardware, progress)
         self._vectors, self.neighbours = vectors.cpu(), self.near(vectors)
         weights = [
             np.array(given)[corpora] if given else np.ones(len(rows)) for given in (settings.imitated, settings.distance)

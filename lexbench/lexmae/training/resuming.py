@@ -6,11 +6,12 @@ lock                  held by the process that trains
 checkpoint-<step>/    written by the Trainer; an incomplete one has no file `complete`, and is removed
 best.safetensors      the weights with the highest score so far, with step and scores in its metadata
 scores.json           the scores of every selection
+vectors.safetensors   the teacher's vectors of the texts, if it ranks them
 """
 
 import json
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -34,6 +35,7 @@ _COMPLETE = "complete"
 _BEST = "best.safetensors"
 _SCORES = "scores.json"
 _DATA = "data.json"
+_VECTORS = "vectors.safetensors"
 
 
 @contextmanager
@@ -149,6 +151,22 @@ def read_weights(model: nn.Module, path: Path) -> None:
     with torch.no_grad():
         for name, parameter in model.named_parameters():
             parameter.copy_(parameters[name])
+
+
+def kept_vectors(folder: Path, encode: Callable[[], Tensor]) -> Tensor:
+    """Return what *encode* returns, or what it returned when this training began. The first process encodes for all.
+
+    Raises CannotStart if the file is damaged.
+    """
+    path = folder / _VECTORS
+    with processes.first_goes_first():
+        if not path.exists():
+            folder.mkdir(parents=True, exist_ok=True)
+            atomic.write_bytes(path, safetensors.torch.save({_VECTORS: encode().cpu()}))
+        try:
+            return safetensors.torch.load(path.read_bytes())[_VECTORS]
+        except (safetensors.SafetensorError, KeyError) as error:
+            raise CannotStart(f"{path} is damaged ({shortened(str(error), 80)}); remove it to encode the texts again") from None
 
 
 def _order(scores: Scores) -> tuple[float, float]:
