@@ -17,11 +17,12 @@ from tiny import answer, ended
 from lexbench.cli import code
 from lexbench.collecting.collect import Collected
 from lexbench.collecting.collection import Collection, CollectionFacts, _read_queries
-from lexbench.collecting.documents import Text, read_documents
+from lexbench.collecting.documents import read_documents
 from lexbench.collecting.made_queries import COPIED, REAL, leak, made_queries
 from lexbench.collecting.page import JudgingPage, JudgingSession, PageServer, _Handler
 from lexbench.datasets.dataset import open_dataset
 from lexbench.datasets.location import find_dataset
+from lexbench.datasets.text_files import Text
 from lexbench.errors import CommandError
 from lexbench.runner.judging import Agreement, grade_agreement
 

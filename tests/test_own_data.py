@@ -123,6 +123,29 @@ def test_every_layout_gives_the_same_data(layout, tmp_path):
     assert (contract.id, contract.version) == ("mine", 0)
 
 
+def test_text_files_are_documents(tmp_path):
+    """A folder `docs` of text files has a document per file, whose id is its path there; other files are counted."""
+    asked = {"queries.tsv": "q1\thow to get a crust\n", "qrels.txt": "q1 0 oven/b.html 1\n"}
+    texts = {
+        "docs/a.md": "# Rye\n\nIt is sticky.",
+        "docs/oven/b.html": "<h1>Crust</h1><p>Steam.",
+        "docs/c d.txt": "Two\nlines",
+    }
+    folder = write(tmp_path / "mine", texts | asked | {"docs/e.png": "?", "docs/.hidden.md": "no"})
+    _, source = find_dataset(str(folder))
+    assert [(one.doc_id, one.text) for one in source.documents()] == [
+        ("a.md", "Rye It is sticky."), ("c_d.txt", "c d Two\nlines"), ("oven/b.html", "Crust Steam."),
+    ]  # fmt: skip
+    assert source.summary().startswith("documents docs (3 text files; not read: 1 other), queries queries.tsv")
+
+    before = source.identity()
+    (folder / "docs" / "a.md").rename(folder / "docs" / "b.md")
+    assert find_dataset(str(folder))[1].identity() != before
+    for table in ("d1\ttext of a table\n", "<DOC>\n<DOCNO> d1 </DOCNO>\n<TEXT>text of a table</TEXT>\n</DOC>\n"):
+        folder = write(tmp_path / "tables" / str(len(table)), asked | {"docs/a.txt": table, "docs/README.md": "notes"})
+        assert [(one.doc_id, one.text) for one in find_dataset(str(folder))[1].documents()] == [("d1", "text of a table")]
+
+
 NUMBERED = ("corpus-00000-of-00002", "corpus-00001-of-00002")
 
 

@@ -16,9 +16,9 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import NamedTuple
 
-from lexbench.collecting.documents import HtmlPage, Text
 from lexbench.contracts import contract_of
 from lexbench.datasets.location import find_source
+from lexbench.datasets.text_files import HtmlPage, Text
 from lexbench.errors import one_line
 
 _FEWEST_WORDS = 4  # of a docstring; shorter ones explain nothing

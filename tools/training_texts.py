@@ -27,9 +27,9 @@ from typing import NamedTuple
 import text_sources
 from text_sources import Debian
 
-from lexbench.collecting.documents import Text
 from lexbench.collecting.made_queries import STOP, kinds_in_order
 from lexbench.datasets.digests import drawn_number
+from lexbench.datasets.text_files import Text
 from lexbench.errors import one_line
 from lexbench.storage.atomic import write_text
 

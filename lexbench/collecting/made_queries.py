@@ -12,8 +12,8 @@ from heapq import nsmallest
 from pathlib import Path
 from typing import ClassVar, NamedTuple
 
-from lexbench.collecting.documents import Text
 from lexbench.datasets.digests import drawn_number
+from lexbench.datasets.text_files import Text
 from lexbench.errors import one_line
 from lexbench.models.served import ServedModel, in_batches
 from lexbench.storage import atomic

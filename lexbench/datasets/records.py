@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from lexbench.datasets.stated_columns import IDS, NONE, TEXTS, Columns
+from lexbench.datasets.text_files import read_texts, text_ending, visible_files
 from lexbench.errors import InvalidFile
 from lexbench.storage import rows as tables
 from lexbench.storage.reading import lines
@@ -79,7 +80,16 @@ def read_records(path: Path, split: str | None = None, stated: Columns = NONE) -
 
 
 def numbered_records(path: Path, split: str | None = None, stated: Columns = NONE) -> Iterator[tuple[int, Record]]:
-    """Yield the line number, from 1, and the record of each document or query, like `read_records`."""
+    """Yield the line number, from 1, and the record of each document or query, like `read_records`.
+
+    *path* may also be a folder of text files, which have numbers, too.
+    """
+    if path.is_dir():
+        yield from (
+            (number, Record(name, {"title": title, "text": text}))
+            for number, (name, title, text) in enumerate(read_texts(path), 1)
+        )
+        return
     tagged = _is_tagged(path)
     for number, row in _trec_documents(path) if tagged else tables.rows(path, _table(split, stated)):
         try:
@@ -126,7 +136,14 @@ def _is_record(value: Any) -> bool:
 
 
 def columns(path: Path, stated: Columns = NONE) -> str:
-    """Return the names of the columns of a table, e.g. "id, text"; "" for TREC's documents and topics. Reads the beginning."""
+    """Return the names of the columns of a table, e.g. "id, text"; "" for TREC's documents and topics. Reads the beginning.
+
+    Of a folder of text files it returns their number, and that of other files.
+    """
+    if path.is_dir():
+        every = [bool(text_ending(file)) for file in visible_files(path)]
+        texts, more = sum(every), every.count(False)
+        return f"{texts:,} text files" + (f"; not read: {more:,} other" if more else "")
     if _is_tagged(path):
         return ""
     _, row = next(tables.rows(path, _table(stated=stated)), (1, {}))
@@ -208,6 +225,11 @@ def read_queries(path: Path, split: str | None = None, stated: Columns = NONE) -
 def _is_tagged(path: Path) -> bool:
     """Return whether a text file begins with a tag."""
     return not is_table(path) and _first_line(path).startswith(b"<")
+
+
+def is_data(path: Path) -> bool:
+    """Return whether a file with the ending .txt is a table or a file of TREC; else it is one text."""
+    return _is_tagged(path) or b"\t" in _first_line(path)
 
 
 def _first_line(path: Path) -> bytes:

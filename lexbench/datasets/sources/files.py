@@ -4,6 +4,7 @@
     tables          corpus.csv, queries.csv, qrels.csv; or .tsv, .parquet, .jsonl, .json
     MS MARCO        collection.tsv, queries.dev.tsv, qrels.dev.tsv
     TREC            documents.trec or docs/*, topics.txt, qrels.txt
+    text files      docs/*.txt, .md, .rst or .html, a document each, whose id is the name of its file
     Hugging Face    corpus/train-00000-of-00002.parquet, queries/test.parquet, qrels/test.parquet or data/test.parquet
 
 Files may be compressed. One of several splits of judgements is read. The formats are in `lexbench.datasets.records`.
@@ -23,6 +24,7 @@ from lexbench.contracts import Contract, suite_folders
 from lexbench.datasets import records
 from lexbench.datasets.sources import missing
 from lexbench.datasets.stated_columns import Columns, advice, stated_columns
+from lexbench.datasets.text_files import text_ending, text_files, visible_files
 from lexbench.errors import InvalidFile, MissingData, with_meaning
 from lexbench.plugins import Source
 from lexbench.storage.reading import COMPRESSED, cached_file_digest
@@ -50,6 +52,8 @@ NOT_TEST = ("dev", "val", "valid", "validation")  # splits for development
 def find_tables(folder: Path, kind: Kind) -> Tables:
     """Return the files of documents, queries or judgements in *folder* by split; {} if there are none."""
     for names in _NAMES[kind]:
+        if kind == "documents" and (texts := [folder / name for name in names if _has_texts(folder / name)]):
+            return {"": texts}
         found: dict[str, list[Path]] = {}
         for name in names:
             inside: list[tuple[str | None, Path]] = [(stem(path), path) for path in sorted(folder.glob(f"{name}/[!.]*"))]
@@ -60,6 +64,15 @@ def find_tables(folder: Path, kind: Kind) -> Tables:
         if found:
             return found
     return {}
+
+
+def _has_texts(folder: Path) -> bool:
+    """Return whether *folder* has text files, a document each, and no table or file of TREC."""
+    if not folder.is_dir():
+        return False
+    data = [path for path in folder.glob("[!.]*") if stem(path) is not None]
+    plain = [path for path in data if ".txt" in path.suffixes]  # a text, a table or a file of TREC: the first one decides
+    return data == plain and not any(map(records.is_data, sorted(plain)[:1])) and any(map(text_ending, visible_files(folder)))
 
 
 def _is_collected(path: Path) -> bool:
@@ -238,8 +251,8 @@ class Files(Source):
         return f"{', '.join(parts)}; split {self.contract.source.split}"
 
     def identity(self) -> dict[str, Any]:
-        """Return the digests of the files of the corpus, with their endings, which decide the format."""
-        files = [["".join(path.suffixes), cached_file_digest(path)] for path in self.corpus]
+        """Return the digests of the files of the corpus; with their endings, which decide the format, or names of texts."""
+        files = [[name, cached_file_digest(file)] for path in self.corpus for name, file in _parts(path)]
         stated = dict(self.columns["documents"].stated)
         more = {"columns": stated} if stated else {}
         return {"reader": _READER, "files": files, "text": self.contract.text.document, **more}
@@ -275,6 +288,13 @@ class JudgementsAlone(Source):
     def summary(self) -> str:
         """Return the name of the file."""
         return f"judgements {self.file.name}, no documents"
+
+
+def _parts(path: Path) -> list[tuple[str, Path]]:
+    """Return a file of documents with its endings, or the text files of a folder with their names, which are ids."""
+    if path.is_dir():
+        return [(str(file.relative_to(path)), file) for file in text_files(path)]
+    return [("".join(path.suffixes), path)]
 
 
 def instructions_of(folders: Sequence[Path], contract: Contract) -> tuple[Path, ...]:
