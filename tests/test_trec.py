@@ -70,6 +70,7 @@ def test_a_run_reads_with_any_white_space_comments_and_blank_lines(tmp_path, tex
         ("q d\n", r"run:1: 2 columns, not 6"),
         ("q\td\t1\nq\te\t3\n", r"run: the third column is not the rank .* lexbench import scored"),
         ("q\td\t1.5\n", r"run: the third column is not the rank"),
+        ("q\td\t2\nq\te\t1\nr\td\t1\n", r"run: the third column counts down .* import scored \S+ NEW, or import msmarco"),
     ],
 )
 def test_a_file_that_is_no_run_is_refused_with_its_line(tmp_path, text, message):

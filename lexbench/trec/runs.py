@@ -352,6 +352,11 @@ def _read_ranked(path: Path, layout: RunFormat | None) -> _Columns:
         raise InvalidFile(f"{error}; a table has names of columns in its first line") from None
     ranked = layout != "scored" and _are_ranks(queries, numbers)
     falls = (numbers[1:] <= numbers[:-1])[queries[1:] == queries[:-1]]
+    if ranked and not layout and len(falls) and falls.all():
+        raise InvalidFile(
+            f"{path}: the third column counts down to 1 in every list, so it may be a score or a rank; convert the file first: "
+            f"lexbench import scored {quote(str(path))} NEW, or import msmarco if it is a rank"
+        )
     if not ranked and layout != "scored" and (layout or not len(falls) or not falls.all()):
         raise InvalidFile(
             f"{path}: the third column is not the rank (1, 2, 3, … in every list) and not a score that falls; if it is a "
