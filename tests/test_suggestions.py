@@ -299,6 +299,7 @@ def test_there_are_200_mistakes():
         ("explain apple bm25 good", "explain apple -r bm25 -d good"),
         ("version", "--version"),
         ("score good.qrels good.run", "score --qrels good.qrels good.run"),
+        ("score good.run good.run --qrels good.qrels", "compare good.run good.run --qrels good.qrels"),
         ("run good -r 'bm25(k1 = 1.2 b = 0.4)'", "run good -r 'bm25(k1 = 1.2, b = 0.4)'"),
         ("run good -r bm25 --format json", "run good -r bm25 --json"),
         ("rm bm25 --dry-run", "store remove bm25 --dry-run"),

@@ -275,8 +275,11 @@ def _other_words(error: click.UsageError, words: list[str]) -> list[str]:
     extra = re.search(r"unexpected extra arguments? \((.*?)\)", error.message)
     if not extra or error.ctx is None:
         return words
-    if error.ctx.command_path == "lexbench score" and (found := _with_qrels(words)) != words:
-        return found
+    if error.ctx.command_path == "lexbench score":
+        if "--qrels" in words:  # two runs are compared
+            return ["compare", *words[1:]]
+        if (found := _with_qrels(words)) != words:
+            return found
     values = extra[1].split()
     at = next((at for at in range(len(words) - 1, -1, -1) if words[at] == values[0]), None)
     if at is None:
