@@ -13,7 +13,7 @@ from workbench import needs_pyarrow
 import lexbench
 from lexbench import contracts
 from lexbench.datasets.location import find_dataset, find_folder
-from lexbench.errors import CommandError, LexbenchError
+from lexbench.errors import CommandError, LexbenchError, MissingData
 from lexbench.results import DATASETS
 from lexbench.types import Document, Judgement, Query
 
@@ -171,6 +171,39 @@ def test_the_hub_s_layouts_are_datasets(names, ending, tmp_path):
     assert contract.id == "mine"
 
 
+@needs_pyarrow
+def test_what_save_to_disk_writes_is_a_dataset(tmp_path):
+    """Datasets that Hugging Face's `save_to_disk` wrote, and dictionaries of them by split; and files of Feather."""
+    import pyarrow as pa
+    from pyarrow import feather, ipc
+
+    def put(name, rows, facts):
+        (path := tmp_path / "mine" / f"{name}.arrow").parent.mkdir(parents=True, exist_ok=True)
+        table = pa.Table.from_pylist(rows)
+        with pa.OSFile(str(path), "wb") as file, ipc.new_stream(file, table.schema) as stream:
+            stream.write_table(table)
+        path.with_name("state.json").write_text("{}")
+        path.parents[facts].joinpath("dataset_dict.json").write_text("{}")
+
+    put("corpus/data-00000-of-00002", CORPUS[:1], 0)
+    put("corpus/data-00001-of-00002", CORPUS[1:], 0)
+    put("queries/queries/data-00000-of-00001", ASKED, 1)
+    put("qrels/dev/data-00000-of-00001", JUDGED[:1], 1)
+    put("qrels/test/data-00000-of-00001", [{**row, "score": int(row["score"])} for row in JUDGED], 1)
+    contract, source = find_folder(tmp_path / "mine")
+    assert list(source.documents()) == DOCUMENTS
+    assert contents(source) == EXPECTED
+    assert contract.id == "mine/test"
+    assert find_folder(Path(source.place("judgements")))[0] == contract  # as results remember it
+
+    write(tmp_path / "feather", BEIR | {"corpus.jsonl": None})
+    feather.write_feather(pa.Table.from_pylist(CORPUS), str(tmp_path / "feather" / "corpus.feather"))
+    assert contents(find_folder(tmp_path / "feather").source) == EXPECTED
+    (tmp_path / "feather" / "corpus.feather").rename(tmp_path / "feather" / "corpus.xlsx")
+    with pytest.raises(MissingData, match=r"corpus\.xlsx has a format that is not read: save it as corpus\.csv"):
+        find_folder(tmp_path / "feather")
+
+
 def test_fields_of_csv_may_have_commas_quotes_and_line_ends(tmp_path):
     """A quoted field of CSV keeps its commas, quotes and line ends; a TSV file with a header loses the quotes of pandas."""
     text = 'one, "two"\nthree'
@@ -211,7 +244,7 @@ MISTAKES = [  # exit code, what the corpus, the queries, the judgements or other
     (2, {"corpus.csv": "id,text\nd1,x\n"}, "are two tables of one kind for mine; keep one"),
     (1, {"corpus.jsonl": None, "docs.trec": "<DOC>\n<TEXT>x</TEXT>\n</DOC>\n"}, "a <DOC> without <DOCNO>"),
     (3, {"corpus.jsonl": None}, "make a test collection of texts: lexbench collect"),
-    *([(2, {"corpus.jsonl": None, "corpus.parquet": b"PAR0"}, "it is not a Parquet file")] if find_spec("pyarrow") else []),
+    *([(2, {"corpus.jsonl": None, "corpus.parquet": b"PAR0"}, "it is no Parquet file")] if find_spec("pyarrow") else []),
     *(
         (ends, {"corpus.jsonl": content}, said)
         for ends, content, said in (

@@ -17,7 +17,7 @@ import msgspec
 from lexbench.contracts import Contract, SourceFacts, TextPolicy, all_contracts, contract_of, find_contract
 from lexbench.datasets.memory import Memory, parts_of
 from lexbench.datasets.sources import finders, ir_datasets, missing, packaged_folders, user_folders
-from lexbench.datasets.sources.files import NOT_TEST, Files, JudgementsAlone, find_tables, folder_of
+from lexbench.datasets.sources.files import NOT_TEST, Files, JudgementsAlone, find_tables, folder_of, stem
 from lexbench.datasets.sources.hf import PREFIX, Hf, HubName, snapshot
 from lexbench.datasets.stated_columns import stated_columns
 from lexbench.errors import CommandError, InvalidFile, MissingData, UnknownName, listed, with_meaning
@@ -28,7 +28,7 @@ from lexbench.synonyms import nearest
 
 _NO_DATA = ("qrels", "__pycache__")  # folders that are never offered as data
 _NAMED = 5  # files in a message
-_TABLES = (".csv", ".jsonl", ".parquet", ".tsv")
+_CORPUS = ("corpus", "collection", "documents", "docs")  # names of files of documents
 LIBRARY = "ir_datasets:"  # stands before the ids of that library
 CONTRACT = "contract.toml"  # in a folder with its own contract
 
@@ -223,10 +223,13 @@ def find_folder(path: Path, split: str | None = None, columns: Mapping[str, str]
     if source is None:
         for packed in sorted((*path.glob("*.zst"), *path.glob("*.zip"))):
             open_file(packed).close()  # raises an error that says how to unpack it
-        tables = [file.name for file in sorted(path.iterdir()) if file.suffix.lower() in _TABLES]
+        files = sorted(file for file in path.iterdir() if file.is_file())
+        tables = [file.name for file in files if stem(file) is not None]
         named = f"it has {listed(tables, _NAMED)}: call the documents corpus, the queries queries, and the judgements qrels; "
+        if other := next((file for file in files if file.name.partition(".")[0] in _CORPUS and file.name not in tables), None):
+            named = f"{other.name} has a format that is not read: save it as {other.name.partition('.')[0]}.csv; "
         raise MissingData(
-            f"{path} is no dataset: no documents in it; {named if tables else ''}"
+            f"{path} is no dataset: no documents in it; {named if tables or other else ''}"
             "put corpus.jsonl (or .csv, .tsv, .parquet, .trec) into it, or make a "
             f"test collection of texts: lexbench collect {quote(str(path))}"
         )

@@ -1,6 +1,6 @@
 """Documents, queries and judgements in files: their formats, and how the fields of a document become one text.
 
-    tables (.jsonl, .json, .csv, .tsv, .parquet)
+    tables (.jsonl, .json, .csv, .tsv, .parquet, .arrow)
         columns by name, e.g. _id, title, text; query-id, corpus-id, score. Without a header, CSV and TSV files have id, text;
         or id, title, text; or id, url, title, body. An integer is accepted as an id, null is an empty text. A JSON file may
         also be an object {id: text} or {id: {"title": ..., "text": ...}}, or by split, {"test": {...}}.

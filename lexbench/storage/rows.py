@@ -1,4 +1,4 @@
-"""Rows of tables, with their columns by name: JSON, JSON lines, CSV, TSV and Parquet. Datasets, judgements and runs use it.
+"""Rows of tables, with their columns by name: JSON, CSV, TSV, Parquet and Arrow. Datasets, judgements and runs use it.
 
 A JSON file is a list of rows, an object of records by id, e.g. {"d1": {...}}, or JSON lines. In files without a header, the
 first line decides which columns there are. Errors are InvalidFile with the file and the line.
@@ -30,7 +30,9 @@ _WORD = re.compile(r"[^\W\d]+")  # a name of a column, or an id without digits
 _EXCEL = re.compile(r'"?sep=(.)"?')  # a first line that tells Excel what separates fields
 _JUDGED = ("judgements", "qrels")  # parts of which a split is never taken for another one
 _JSON = (".json", ".jsonl", ".ndjson")
-TABLES = (*_JSON, ".csv", ".tsv", ".parquet")
+_ARROW = (".arrow", ".feather")
+COLUMNAR = (".parquet", *_ARROW)  # their rows have no lines
+TABLES = (*_JSON, ".csv", ".tsv", *COLUMNAR)
 
 
 class RepeatedKey(ValueError):
@@ -83,13 +85,15 @@ def ending(path: Path) -> str:
 
 
 def rows(path: Path, table: TableColumns, kind: str = "") -> Iterator[tuple[int, Row]]:
-    """Yield the number of the line, from 1, and the row of each line; of Parquet and JSON, the number of the row.
+    """Yield the number of the line, from 1, and the row of each line; of Parquet, Arrow and JSON, the number of the row.
 
     Blank lines are skipped. *kind* is the ending that decides the format; default: that of the name.
     """
     kind = kind or ending(path)
     if kind == ".parquet":
         return enumerate(_parquet(path), 1)
+    if kind in _ARROW:
+        return enumerate(_arrow(path), 1)
     if kind == ".json":
         return _json(path, table)
     return _json_lines(path) if kind in _JSON else _separated(path, table)
@@ -213,7 +217,7 @@ def part_of_split(part: str, given: Mapping[str, Any], split: str | None) -> Any
     return given[name]
 
 
-# ---- Parquet ---------------------------------------------------------------------------------------------------------------
+# ---- Parquet and Arrow -----------------------------------------------------------------------------------------------------
 
 
 def _parquet(path: Path) -> Iterator[Row]:
@@ -222,19 +226,43 @@ def _parquet(path: Path) -> Iterator[Row]:
             yield from batch.to_pylist()
 
 
+def _arrow(path: Path) -> Iterator[Row]:
+    """Yield the rows of a file of Arrow: Feather, or a stream, which `save_to_disk` of Hugging Face's datasets writes."""
+    with _columnar(path, "Arrow"):
+        from pyarrow import ArrowInvalid, ipc, memory_map
+
+        with memory_map(str(path)) as file:
+            try:
+                reader = ipc.open_file(file)
+                batches = map(reader.get_batch, range(reader.num_record_batches))
+            except ArrowInvalid:
+                batches = iter(ipc.open_stream(file))
+            for batch in batches:
+                for start in range(0, len(batch), _PARQUET_ROWS):
+                    yield from batch.slice(start, _PARQUET_ROWS).to_pylist()
+
+
 @contextmanager
 def parquet_file(path: Path) -> Iterator[Any]:
     """Open a Parquet file with pyarrow. Raises InvalidFile, also during reading, if it is damaged or of another format."""
-    require("reading Parquet", ["pyarrow"], "parquet")
-    from pyarrow import ArrowException
-    from pyarrow.parquet import ParquetFile
+    with _columnar(path, "Parquet"):
+        from pyarrow.parquet import ParquetFile
 
-    try:
         with ParquetFile(path) as file:
             yield file
+
+
+@contextmanager
+def _columnar(path: Path, what: str) -> Iterator[None]:
+    """Turn errors of pyarrow on reading *path*, a file of the format *what*, into InvalidFile."""
+    require(f"reading {what}", ["pyarrow"], "parquet")
+    from pyarrow import ArrowException
+
+    try:
+        yield
     except (ArrowException, OSError) as error:
         reason = str(error).partition("\n")[0]
-        raise InvalidFile(f"{path}: it is not a Parquet file, or a damaged one ({reason})") from None
+        raise InvalidFile(f"{path}: it is no {what} file, or a damaged one ({reason})") from None
 
 
 # ---- CSV and TSV -----------------------------------------------------------------------------------------------------------

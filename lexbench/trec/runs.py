@@ -31,7 +31,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from lexbench.errors import InvalidFile, LexbenchError, UnknownName, listed
 from lexbench.storage.atomic import writer
-from lexbench.storage.rows import TABLES, ending
+from lexbench.storage.rows import COLUMNAR, TABLES, ending
 from lexbench.trec.columns import NOTHING, Kind, beginning, errors_name, read_columns
 from lexbench.trec.ids import bytes_of, check_writable, encode, factorize, lookup, text_of
 from lexbench.trec.run_tables import RunColumns, is_run_table, read_run_table
@@ -323,7 +323,7 @@ def _by_tag(file: Path, columns: _Columns, precision: Precision) -> dict[str, Ru
 
 def _read_columns(path: Path, layout: RunFormat | None) -> _Columns:
     """Return the columns of a run file. Without *layout*, the names or the number of columns decide."""
-    begin = NOTHING if ending(path) == ".parquet" else beginning(path, _SHAPES)
+    begin = NOTHING if ending(path) in COLUMNAR else beginning(path, _SHAPES)
     first = begin.fields
     if layout in ("table", "ranx") or (layout is None and is_run_table(path, begin)):
         if layout is None and not begin.tabs and ending(path) not in TABLES:

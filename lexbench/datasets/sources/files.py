@@ -1,11 +1,12 @@
 """Datasets in files of the user: a folder with documents, queries and judgements, in any of these layouts or a mixture.
 
     BEIR            corpus.jsonl, queries.jsonl, qrels/test.tsv
-    tables          corpus.csv, queries.csv, qrels.csv; or .tsv, .parquet, .jsonl, .json
+    tables          corpus.csv, queries.csv, qrels.csv; or .tsv, .parquet, .arrow, .jsonl, .json
     MS MARCO        collection.tsv, queries.dev.tsv, qrels.dev.tsv
     TREC            documents.trec or docs/*, topics.txt, qrels.txt
     text files      docs/*.txt, .md, .rst or .html, a document each, whose id is the name of its file
-    Hugging Face    corpus/train-00000-of-00002.parquet, queries/test.parquet, qrels/test.parquet or data/test.parquet
+    Hugging Face    corpus/train-00000-of-00002.parquet, queries/test.parquet, qrels/test.parquet or data/test.parquet;
+                    corpus/data-00000-of-00001.arrow and so on, as `save_to_disk` writes them
 
 Files may be compressed. One of several splits of judgements is read. The formats are in `lexbench.datasets.records`.
 """
@@ -28,7 +29,7 @@ from lexbench.datasets.text_files import text_ending, text_files, visible_files
 from lexbench.errors import InvalidFile, MissingData, with_meaning
 from lexbench.plugins import Source
 from lexbench.storage.reading import COMPRESSED, cached_file_digest
-from lexbench.storage.rows import MissingColumns, ending, text_lines
+from lexbench.storage.rows import COLUMNAR, MissingColumns, ending, text_lines
 from lexbench.synonyms import nearest
 from lexbench.trec.qrels import read_judgements
 from lexbench.types import Document, Judgement, Query
@@ -43,8 +44,10 @@ _NAMES: Mapping[Kind, Sequence[Sequence[str]]] = {
     "instructions": [("instruction", "instructions")],  # of queries, in the layout of MTEB; a field of queries does as well
     "judgements": [("qrels",), ("judgements", "judgments"), ("default", "data", "relevance")],
 }  # of folders and files; the first group with a match counts
-_SHARD = re.compile(r"-(\d{5}(-of-\d{5})?|\d)(?=\.(parquet|jsonl)\b)")  # not topics.trec-8.txt
+_SHARD = re.compile(r"-(\d{5}(-of-\d{5})?|\d)(?=\.(parquet|jsonl|arrow)\b)")  # not topics.trec-8.txt
 _STAMP = ".stamp.json"  # of files that describe judgements of a program
+_SAVED = "data-*.arrow"  # what `save_to_disk` of Hugging Face's datasets writes, in a folder or, by split, in folders below it
+_FACTS = ("state.json", "dataset_info.json", "dataset_dict.json")  # beside it
 _READER = 2  # raise it when the same file gives other documents
 NOT_TEST = ("dev", "val", "valid", "validation")  # splits for development
 
@@ -56,7 +59,12 @@ def find_tables(folder: Path, kind: Kind) -> Tables:
             return {"": texts}
         found: dict[str, list[Path]] = {}
         for name in names:
-            inside: list[tuple[str | None, Path]] = [(stem(path), path) for path in sorted(folder.glob(f"{name}/[!.]*"))]
+            saved = [
+                (_split_saved(path, name), path)
+                for below in ("", "*/")
+                for path in sorted(folder.glob(f"{name}/{below}{_SAVED}"))
+            ]
+            inside = saved or [(stem(path), path) for path in sorted(folder.glob(f"{name}/[!.]*"))]
             beside = [(_split_in_name(path, name), path) for path in sorted(folder.glob(f"{name}*")) if path.is_file()]
             for split, path in [pair for pair in inside if pair[0] is not None] or beside:
                 if split is not None and not _is_collected(path):
@@ -82,7 +90,13 @@ def _is_collected(path: Path) -> bool:
 
 def folder_of(path: Path) -> Path:
     """Return the folder of the dataset that a file of judgements belongs to."""
-    return path.parent.parent if path.parent.name in chain(*_NAMES["judgements"]) else path.parent
+    return _around(path, "judgements") or path.parent
+
+
+def _around(path: Path, kind: Kind) -> Path | None:
+    """Return the folder of the dataset, if *path* lies in one of its folders for files of that kind."""
+    above = path.parents[: 2 if path.match(_SAVED) else 1]
+    return next((place.parent for place in above if place.name in chain(*_NAMES[kind])), None)
 
 
 def _split_in_name(path: Path, name: str) -> str | None:
@@ -91,9 +105,14 @@ def _split_in_name(path: Path, name: str) -> str | None:
     return whole[len(name) + 1 :] if whole == name or whole.startswith(f"{name}.") else None
 
 
+def _split_saved(path: Path, name: str) -> str | None:
+    """Return the split of a file that `save_to_disk` has written in the folder *name*: that of its folder, if it has one."""
+    return "" if path.parent.name == name else path.parent.name
+
+
 def stem(path: Path) -> str | None:
     """Return the name of a file of data without its endings and the number of its shard; None for any other file."""
-    if path.name.endswith(_STAMP):
+    if path.name.endswith(_STAMP) or path.name in _FACTS:
         return None
     bare = _SHARD.sub("", path.name)
     for compressed in COMPRESSED:
@@ -140,9 +159,7 @@ class Files(Source):
             "judgements": judgements.get(split) or judgements.get(""),
         }
         if not chosen["queries"]:  # one table, or a folder of tables, whose names are not those of the splits
-            chosen["queries"] = [
-                path for files in queries.values() for path in files if path.parent.name in _NAMES["queries"][0]
-            ]
+            chosen["queries"] = [path for files in queries.values() for path in files if _around(path, "queries")]
         if not chosen["judgements"] or not chosen["queries"]:
             lacking: Kind = "queries" if chosen["judgements"] else "judgements"
             raise _lacking(contract, corpus[0], lacking, sorted(judgements if lacking == "judgements" else queries))
@@ -217,7 +234,7 @@ class Files(Source):
     def place(self, kind: Kind, record_id: str | None = None) -> str:
         """Return the file and the lines of a record, e.g. "corpus.jsonl:3 and 9"; the id of a judgement is "QUERY DOCUMENT"."""
         files = self._files[kind]
-        if record_id is None or (kind == "judgements" and ending(files[0]) in (".parquet", ".json")):
+        if record_id is None or (kind == "judgements" and ending(files[0]) in (*COLUMNAR, ".json")):
             return str(files[0])
         for path in files:
             if kind == "judgements":
@@ -313,7 +330,7 @@ def documents_of(folder: Path, contract: Contract) -> tuple[Path, ...] | None:
 
 def _folder_of_documents(corpus: Path) -> Path:
     """Return the folder of the dataset that a file of documents belongs to."""
-    return corpus.parent.parent if corpus.parent.name in chain(*_NAMES["documents"]) else corpus.parent
+    return _around(corpus, "documents") or corpus.parent
 
 
 def _added(contract: Contract, corpus: Sequence[Path]) -> list[Path]:
