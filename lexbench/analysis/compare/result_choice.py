@@ -12,10 +12,10 @@ from lexbench.analysis.seeds import as_one
 from lexbench.analysis.stored_results import expression_of, find_systems
 from lexbench.contracts import find_contract
 from lexbench.datasets.dataset import Dataset
-from lexbench.errors import CannotStart, UnknownName
+from lexbench.errors import CannotStart, LexbenchError, UnknownName
 from lexbench.results import Entry, Result, Results, files_of, texts_reader
+from lexbench.runner import systems
 from lexbench.runner.soundness import read_results
-from lexbench.runner.systems import is_model_folder
 
 
 def select(
@@ -35,7 +35,7 @@ def select(
     Raises InvalidFile, UnknownName, CommandError or CannotStart.
     """
     at_hand = cache(at_hand)
-    paths = [text for text in names if text not in seeds and Path(text).exists() and not is_model_folder(Path(text))]
+    paths = [text for text in names if text not in seeds and Path(text).exists() and not systems.is_model_folder(Path(text))]
     # A path without a separator may also be a system, e.g. a folder called bm25: names come first.
     paths = [text for text in paths if text in runs or set(text) & set("/\\") or not find_systems(text, at_hand(), known)]
     in_files = _with_distinct_labels({text: read_path(Path(text)) for text in paths if text not in runs}) | dict(runs)
@@ -46,8 +46,12 @@ def select(
             return of_files[text]
         found = find_systems(text, of_files) or find_systems(text, at_hand(), known)
         if not found:
-            see = "lexbench list results"
-            raise UnknownName(f"file, and no result in {where} of", text, at_hand().systems, see=see)
+            try:
+                systems.system(text)
+            except LexbenchError:
+                see = "lexbench list results"
+                raise UnknownName(f"file, and no result in {where} of", text, at_hand().systems, see=see) from None
+            raise CannotStart(f"{text} has no result in {where}; make one: lexbench run DATASET -r {quote(text)}")
         return Results(entry for label, group in found.items() for entry in _labelled(label, group.entries))
 
     selected: dict[str, Results] = {}
