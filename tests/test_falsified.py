@@ -7,6 +7,7 @@ are made to results on pydoc, whose judgements every machine has, and to one on 
 import json
 import math
 import shutil
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -23,11 +24,13 @@ from lexbench.results import VectorSizes, file_name
 from lexbench.runner import origin_checks, systems
 from lexbench.runner.origin_checks import contradictory_origin
 from lexbench.runner.soundness import read_folder
+from lexbench.runner.timing_checks import OLDEST_PYTHON
 from lexbench.storage.artifact_folder import digest
 
 COMMITTED = Path(__file__).parents[1] / "leaderboard" / "results"
 MODELS = Path(__file__).parents[1] / "models"
 N, RR, S, R, AP, J = "nDCG@10", "RR(rel=2)@10", "Success(rel=2)@10", "R(rel=2)@100", "AP(rel=2)@1000", "Judged@10"
+DROP = object()
 FUTURE = "2099-01-01T00:00:00+00:00"
 
 
@@ -35,14 +38,17 @@ FUTURE = "2099-01-01T00:00:00+00:00"
 
 
 def field(path, value):
-    """Set the field at *path*, e.g. "counts.missing"; a function gets the old value."""
+    """Set the field at *path*, e.g. "counts/missing"; a function gets the old value, and DROP removes the field."""
 
     def change(result):
         *above, name = path.split("/")
         for part in above:
             result = result[int(part) if isinstance(result, list) else part]
         name = int(name) if isinstance(result, list) else name
-        result[name] = value(result[name]) if callable(value) else value
+        if value is DROP:
+            del result[name]
+        else:
+            result[name] = value(result[name]) if callable(value) else value
 
     return change
 
@@ -50,6 +56,16 @@ def field(path, value):
 def time(path, value):
     """Set a field of the first timing."""
     return field(f"timings/0/{path}", value)
+
+
+def machine(**facts):
+    """Change facts of the machine of the first timing, and its fingerprint accordingly."""
+    return each(time("machine", lambda one: one | facts), fingerprint)
+
+
+def memory(**amounts):
+    """Change bytes of memory of the first timing."""
+    return time("memory", lambda one: one | amounts)
 
 
 def each(*changes):
@@ -275,6 +291,29 @@ TIMINGS = {  # (c)
     "seconds of work below 0": (field("measured/seconds/search", -1.0), "below 0"),
     "k of 0": (time("k", 0), "no documents"),
     "one scenario twice": (lambda result: result["timings"].append(result["timings"][0]), "two timings of one kind"),
+    "taken before lexbench was written": (time("taken", "2026-10-01T00:00:00+00:00"), "before lexbench was written"),
+    "Python 2": (machine(python="2.7.18"), "made by Python 2.7.18, and lexbench needs 3.11"),
+    "no cores": (machine(usable_cores=0), "its machine has usable_cores 0"),
+    "processor time of 50 cores": (
+        each(time("cpu_per_wall", 50.0), time("flags", ["threads≈50.0"]), time("notes", ["why"])), "its machine has 2 cores"),
+    "more memory than the machine": (memory(peak_open=10**14), "its machine has 24 GiB of memory"),
+    "a peak below what was measured": (memory(peak_search=2 * 10**8), "its peak_search is 200,000,000 bytes, and the process"),
+    "a process of 1 byte": (memory(peak_open=1), "its peak_open is 1 bytes, and the process needs"),
+    "memory less an unknown baseline": (time("memory/baseline", DROP), "its memory has pss_file or baseline"),
+    "memory of a GPU, without one": (memory(peak_gpu=10**9), "no GPU computed"),
+    "memory of the user's process": (each(time("flags", ["in process"]), time("notes", ["why"])), "not measured in the user's"),
+    "memory of a program": (
+        each(
+            time("flags", ["elsewhere"]), time("notes", ["why"]), field("vectors", None),
+            field("recipe", {"plugin": "retrievers/command", "version": 1, "settings": {"program": "x", "revision": "1"}}),
+            field("notation", 'command("x", revision="1")'), field("exposure/status", SEEN),
+        ),
+        "a program answers, and it has memory",
+    ),
+    "an index on a server, without the flag": (
+        recipe("settings/engine/plugin", "engines/qdrant"), "it is a timing of a program or server, which its flags"),
+    "queries that are not encoded, without the flag": (
+        recipe("settings/encoder/plugin", "encoders/vectors"), "it is a timing without encoding, which its flags"),
     "encoding in no time": (
         each(
             time("qps/encode_query", 1e9), time("qps_range/encode_query", [1e9, 1e9]),
@@ -295,6 +334,9 @@ ORIGINS = {  # (d)
     "an index of half the bytes": (field("sizes/index", lambda size: size // 2), "the files of its index have"),
     "a corpus of 1 byte": (field("sizes/corpus", 1), "its corpus has 1 bytes for 5,048"),
     "made in the future": (field("measured/started", FUTURE), "in the future"),
+    "made before lexbench was written": (field("measured/started", "1999-01-01T00:00:00+00:00"), "before lexbench was written"),
+    "made by another Python": (field("measured/machine/python", "3.10.1"), "made by Python 3.10.1, and lexbench needs 3.11"),
+    "made on no cores": (field("measured/machine/cores", "0"), "its machine has cores '0'"),
     "made at no date": (field("measured/started", "soon"), "no date"),
     "another version of the plug-in": (recipe("version", 99), "version 99 of retrievers/bm25, and this lexbench has"),
     "an older version of the plug-in": (recipe("version", 1), "version 1 of retrievers/bm25, and this lexbench has"),
@@ -437,6 +479,12 @@ def test_a_model_in_any_dtype_is_accepted(dtype):
     pytest.importorskip("torch", reason="it is in the extra neural")
     recipe = describe(systems.system(f'lexmae_nano(dtype="{dtype}")@impact').retriever)
     assert list(origin_checks._faults_of_versions(recipe)) == []
+
+
+def test_results_of_each_python_that_lexbench_takes_are_accepted():
+    """The oldest Python of a result is that of the package."""
+    project = tomllib.loads((Path(__file__).parents[1] / "pyproject.toml").read_text())["project"]
+    assert project["requires-python"] == f">={'.'.join(map(str, OLDEST_PYTHON))}"
 
 
 WITH_MEANS = "with_means(lexmae_nano@impact)"

@@ -15,11 +15,11 @@ from lexbench.contracts import Contract
 from lexbench.errors import CannotStart, LexbenchError, NotationError, UnknownName, shortened
 from lexbench.measures import parse as parse_measure
 from lexbench.notation import PYTHON_OBJECT, Call, Expression, parse
-from lexbench.plugins import CHOSEN_WEIGHTS, Model, Retriever
+from lexbench.plugins import CHOSEN_WEIGHTS, Engine, Model, Retriever
 from lexbench.results import EXPOSURES, KEPT, Result, VectorSizes, kept_ids
 from lexbench.runner.exposure import SEEN, UNKNOWN, leaf_calls, least_exposure
 from lexbench.runner.systems import inserted, retrievers
-from lexbench.runner.timing_checks import in_the_future
+from lexbench.runner.timing_checks import impossible_date, impossible_machine
 from lexbench.types import Kind
 
 _ROUNDING = 1e-6
@@ -36,11 +36,9 @@ def contradictory_origin(result: Result) -> Iterator[str]:
     if result.top:
         yield from _faults_of_kept_lists(result)
     yield from _faults_of_sizes(result)
-    with suppress(ValueError):
-        if result.measured.started and in_the_future(result.measured.started):
-            yield f"it was made on {result.measured.started}, which is in the future"
-        return
-    yield f"it was made on {result.measured.started!r}, which is no date"
+    yield from impossible_machine(result.measured.machine)
+    if result.measured.started and (fault := impossible_date(result.measured.started)):
+        yield f"it was made on {fault}"
 
 
 def _faults_of_kept_lists(result: Result) -> Iterator[str]:
@@ -163,6 +161,8 @@ def _faults_of_exactness(result: Result) -> Iterator[str]:
     for timing in result.timings:
         if plugin and timing.exact != exact:
             yield f"its timing {timing.scenario}: its search is {'exact' if exact else 'approximate'}, and it says otherwise"
+        if timing.memory and (who := _elsewhere(plugin)):
+            yield f"its timing {timing.scenario}: {who} answers, and it has memory, which is not measured then"
         if plugin and timing.candidates != candidates:
             yield f"its timing {timing.scenario}: it has {timing.candidates:,} candidates in place of {candidates:,}"
 
@@ -434,10 +434,21 @@ def _is_same(expected: Any, found: Any) -> bool:
     return bool(expected == found)
 
 
-def is_elsewhere(recipe: Any) -> bool:
-    """Return whether another program or server answers for a system with this recipe."""
+def stated_flags(recipe: Any) -> Iterator[str]:
+    """Yield the flags that every timing of a system with this recipe has."""
     if isinstance(recipe, Mapping):
-        plugin = registry.find(str(recipe.get("plugin", "")))
-        own = getattr(plugin, "elsewhere", "") if plugin and issubclass(plugin, Model) else ""
-        return (isinstance(own, str) and bool(own)) or any(map(is_elsewhere, recipe.values()))
-    return isinstance(recipe, list | tuple) and any(map(is_elsewhere, recipe))
+        plugin: Any = registry.find(str(recipe.get("plugin", "")))
+        if getattr(plugin, "remote", False) is True or _elsewhere(plugin):
+            yield "elsewhere"
+        if getattr(plugin, "looks_up", False) is True:
+            yield "no encoding"
+        # Timing asks only the outer one of two engines.
+        recipe = [] if plugin and issubclass(plugin, Engine) else list(recipe.values())
+    for one in recipe if isinstance(recipe, list | tuple) else ():
+        yield from stated_flags(one)
+
+
+def _elsewhere(plugin: Any) -> str:
+    """Return what answers instead of a plug-in, e.g. "a server"; "" if it answers itself."""
+    own = getattr(plugin, "elsewhere", "")
+    return own if isinstance(own, str) else ""

@@ -24,8 +24,20 @@ from lexbench.datasets.digests import query_ids_sha256
 from lexbench.datasets.location import find_source, is_here
 from lexbench.errors import CannotStart, InvalidFile, LexbenchError, with_meaning
 from lexbench.notation import Call, Expression, Value
-from lexbench.results import Entry, Result, Results, Seeds, SystemResults, file_name, files_of, load, load_any, texts_reader
-from lexbench.runner.origin_checks import contradictory_origin, impossible_origin, is_elsewhere, stated_expression
+from lexbench.results import (
+    UNRANKED,
+    Entry,
+    Result,
+    Results,
+    Seeds,
+    SystemResults,
+    file_name,
+    files_of,
+    load,
+    load_any,
+    texts_reader,
+)  # fmt: skip
+from lexbench.runner.origin_checks import contradictory_origin, impossible_origin, stated_expression, stated_flags
 from lexbench.runner.timing_checks import impossible_timing, numbers_in
 from lexbench.runner.value_checks import impossible_values, native_measure, unattainable_values
 from lexbench.storage.artifact_folder import key_of
@@ -118,8 +130,9 @@ def _faults(result: Result, judged: dict[str, Qrels | None], *, published: bool)
     yield from violations(result, published=published)
     for timing in result.timings:
         yield from impossible_timing(result, timing)
-        if is_elsewhere(result.recipe) and "elsewhere" not in timing.flags:
-            yield f"its timing {timing.scenario}: another program or server answers, which its flags do not say"
+        for flag in stated_flags(result.recipe):
+            if flag not in timing.flags:
+                yield f"its timing {timing.scenario}: it is a {UNRANKED[flag]}, which its flags do not say"
     contract = find_contract(result.dataset)
     if published:  # else it may be compared because an older version of lexbench made it
         yield from impossible_origin(result, contract)
