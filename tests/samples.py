@@ -10,7 +10,13 @@ from lexbench.types import Judgement
 
 
 def result(system, values=(0.5, 0.5), dataset="pydoc/test", documents=None, **facts):
-    """Make a result with the nDCG@10 of each query; *facts* add or replace fields."""
+    """Make a result with the nDCG@10 of each query; *facts* add or replace fields.
+
+    One with a recipe counts its documents, and one with the bytes of its index has those of its corpus.
+    """
+    documents = documents or (100 if "recipe" in facts else None)
+    if "index" in facts.get("sizes", {}):
+        facts["sizes"] = {"corpus": 1000, **facts["sizes"]}
     given = {
         "contract": f"{dataset}@1", "depth": 1000, "means": {"nDCG@10": float(np.mean(values))},
         "query_ids": [f"q{number:02}" for number in range(len(values))], "per_query": {"nDCG@10": list(map(float, values))},

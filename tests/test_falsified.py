@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 import samples
+from msgspec.structs import replace
 from robustness.honest_results import suite
 from tiny import ended
 
@@ -20,11 +21,13 @@ from lexbench.artifacts.describe import describe
 from lexbench.errors import LexbenchError
 from lexbench.models.local_model import DTYPES
 from lexbench.notation import parse
-from lexbench.results import VectorSizes, file_name
+from lexbench.results import Note, VectorSizes, file_name
 from lexbench.runner import origin_checks, systems
 from lexbench.runner.origin_checks import contradictory_origin
+from lexbench.runner.scoring import score_ranked
 from lexbench.runner.soundness import read_folder
 from lexbench.runner.timing_checks import OLDEST_PYTHON
+from lexbench.runner.value_checks import unattainable_values
 from lexbench.storage.artifact_folder import digest
 
 COMMITTED = Path(__file__).parents[1] / "leaderboard" / "results"
@@ -344,11 +347,15 @@ ORIGINS = {  # (d)
     "a setting that the plug-in lacks": (recipe("settings/boost", 2.0), "has the setting 'boost'"),
     "another retriever in the recipe": (recipe("plugin", "retrievers/bm25_lucene"), "its recipe is not that of bm25"),
     "a retriever that does not exist": (recipe("plugin", "retrievers/oracle"), "there is no such plug-in"),
-    "a recipe of an encoder under the name bm25": (recipe("plugin", "retrievers/encoded"), "its recipe"),
+    "a recipe of an encoder under the name bm25": (recipe("plugin", "retrievers/encoded"), "no sizes of its vectors"),
     "bm25's numbers as nano's": (renamed("lexmae_nano@impact"), "its recipe is not that of lexmae_nano@impact"),
     "bm25's numbers with other settings": (renamed("bm25(k1=1.2)"), "its recipe is not that of bm25(k1=1.2)"),
     "bm25's numbers as an ensemble's": (renamed("ensemble(bm25, lexmae_nano@impact)"), "its recipe is not that of ensemble"),
     "no recipe": (field("recipe", {}), "it has no recipe"),
+    "settings that are a number": (recipe("settings", 5), "its recipe has a form that lexbench does not write"),
+    "no count of documents": (field("counts/documents", None), "it does not count its documents"),
+    "no bytes of the corpus": (field("sizes/corpus", DROP), "it has the bytes of its index, and not those of its corpus"),
+    "no bytes of the index": (field("sizes/index", DROP), "it has the bytes of its corpus, and not those of its index"),
     "a retriever that nobody has": (renamed("omniscient(k1=1.0)"), "it has retrievers/bm25 in place of omniscient"),
     "an upper bound by its mark alone": (field("bound", True), "it is marked as an upper bound, and its system has no"),
     "the name of a model": (
@@ -391,7 +398,7 @@ OF_NANO = {
         recipe("settings/encoder/identity/query_model", {"weights": "0" * 64}), "the digest of its query_model"),
     "a setting of other models": (recipe("settings/encoder/settings/text_terms", 48), "(text_terms=…) is 48 in place of 0"),
     "a model of 1 byte": (field("sizes/model", 1), "its models have 1 bytes, and those of lexmae_nano@impact"),
-    "no bytes of the model": (field("sizes", lambda one: {"index": one["index"]}), "its models have 0 bytes"),
+    "no bytes of the model": (field("sizes/model", DROP), "its models have 0 bytes"),
     "an engine that does not exist": (renamed("lexmae_nano@impulse"), "it has impact in place of impulse"),
     "a model that does not exist, on another engine": (renamed("lexmae_giga@csr"), "it has engines/impact in place of csr"),
     "a text in place of an expression": (
@@ -410,6 +417,11 @@ OF_NANO = {
     "half a term": (field("work/query_terms/max", 88.5), "no whole numbers"),
     "terms out of order": (field("vectors/terms/max", 0.5), "out of order"),
     "FLOPS": (field("work/flops", 1e-9), "FLOPS"),
+    "no FLOPS": (field("work/flops", None), "it has 0 FLOPS, and its postings give"),
+    "no work": (field("work", None), "its vectors have terms, and it counts no postings"),
+    "no counts of work": (field("work", {"query_terms": {}, "postings": {}, "flops": None}), "it counts no postings"),
+    "no sizes of vectors": (field("vectors", None), "it has no sizes of its vectors"),
+    "vectors of nothing": (field("vectors", {"bytes_per_document": 0.0}), "it has no sizes of its vectors"),
     "postings out of order": (field("work/postings/p50", 1e12), "out of order"),
     "nano's numbers as another model's": (
         lambda result: result.update(notation='splade_tiny(model="x")@impact'), "its recipe is not that of splade_tiny"),
@@ -431,6 +443,7 @@ KEPT = {  # (e): the documents that results keep
         lambda result: result["incomplete"][N].update(highest=result["means"][N]), "if unjudged documents count"),
     "no bounds for unjudged documents": (field("incomplete", {}), "has no bounds for unjudged documents"),
     "no intervals for ties": (field("ties", {}), "no interval for ties"),
+    "no interval for ties of one measure": (field(f"ties/{R}", DROP), f"{R} has no interval for ties"),
     "RR of another rank than the kept documents": (
         keeping(each(queries(RR, 0.5, has(RR, lambda value: value == 1)))), "the documents that it keeps have"),
 }  # fmt: skip
@@ -440,19 +453,26 @@ PIPELINE = {
     "another k": (recipe("settings/k", 1000), "pipeline(k=…) is 1000 in place of 100"),
     "other weights than the usual ones": (recipe("settings/weights", [0.1, 1.0]), "is [0.1, 1.0] in place of [1.0, 1.0]"),
     "fewer candidates": (time("candidates", 10), "it has 10 candidates in place of 100"),
+    "no note on its candidates": (field("notes", []), "it has no note on the candidates of its first retriever"),
     "zero-shot by its first member": (field("exposure", {"status": "zero-shot", "because": []}), f"it is {SEEN}"),
+}
+LISTS = {  # what a result says of its lists
+    "no kept documents": (field("top", []), "it keeps the documents of 0 queries"),
+    "other documents that are judged": (field("lists/judged", 9), "it says that 9 documents are judged, and these are"),
+    "one list for 9 queries": (field("lists/same", 9), "it says that 9 queries have the same list"),
+    "short lists of 9 queries": (field("lists/short", 9), "it says that 9 queries have short lists"),
 }
 OF_MINI = {  # a model in a package beside lexbench
     "weights of another model": (recipe("settings/encoder/identity/model/weights", "0" * 64), "those of lexmae_mini in this"),
     "a model of 1 byte": (field("sizes/model", 1), "its models have 1 bytes, and those of lexmae_mini@impact"),
 }
-GROUPS = {"bm25": VALUES | ORIGINS | KEPT, "nano": TIMINGS | OF_NANO, "bm25 > nano": PIPELINE, "mini": OF_MINI}
+GROUPS = {"bm25": VALUES | ORIGINS | KEPT, "nano": TIMINGS | OF_NANO, "bm25 > nano": PIPELINE, "mini": OF_MINI, "doc": LISTS}
 ALL = {(system, name): change for system, group in GROUPS.items() for name, change in group.items()}
 
 
 @pytest.fixture(scope="module")
 def board(tmp_path_factory):
-    """Return a folder with the committed results of four systems on pydoc."""
+    """Return a folder with the committed results of five systems on pydoc."""
     folder = tmp_path_factory.mktemp("board")
     (folder / "results" / "pydoc").mkdir(parents=True)
     for system in GROUPS:
@@ -479,6 +499,24 @@ def test_a_model_in_any_dtype_is_accepted(dtype):
     pytest.importorskip("torch", reason="it is in the extra neural")
     recipe = describe(systems.system(f'lexmae_nano(dtype="{dtype}")@impact').retriever)
     assert list(origin_checks._faults_of_versions(recipe)) == []
+
+
+def test_the_note_that_a_result_is_too_good_cannot_be_deleted():
+    """With the judgements, the values of queries show that they are too good."""
+    names = [f"q{number}" for number in range(20)]
+    run, qrels = samples.ranked(**dict.fromkeys(names, "abc")), samples.judged(**{name: {"a": 1, "z": 0} for name in names})
+    result = score_ranked(run, qrels, ["RR@10", "nDCG@10"], {"system": "x", "dataset": "own", "contract": "none"})
+    assert (result.notes[-1].kind, list(unattainable_values(result, qrels))) == ("too good", [])
+    (fault,) = unattainable_values(replace(result, notes=[]), qrels)
+    assert fault == "nDCG@10 is 1 for 20 of 20 queries that have a relevant document, and no note says that this is too good"
+
+
+def test_an_approximate_search_has_a_note():
+    """Its recalls of exact are also said to readers."""
+    made = samples.encoded() | {"settings": {"engine": {"plugin": "engines/seismic", "version": 1, "settings": {}}}}
+    result = samples.result("x", recipe=made, found={"10": 0.9})
+    assert list(origin_checks._faults_of_exactness(result)) == ["it has recalls of exact, and no note on them"]
+    assert not list(origin_checks._faults_of_exactness(replace(result, notes=[Note("approximate search", "…")])))
 
 
 def test_results_of_each_python_that_lexbench_takes_are_accepted():

@@ -3,6 +3,7 @@
 Plug-ins that are not installed here, e.g. those of another person, cannot be checked, and their results are accepted.
 """
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import MISSING, fields, is_dataclass
@@ -24,6 +25,9 @@ from lexbench.types import Kind
 
 _ROUNDING = 1e-6
 _SHOWN = 80  # characters of an expression
+_RUN_FILE = "retrievers/run_file"  # scored without its corpus
+_ENCODED = "retrievers/encoded"
+_OF_ONE_INDEX = ("retrievers/bm25", "retrievers/bm25_lucene", _ENCODED)
 _OF_MODELS = ("encoders", "rerankers")  # whose folders state settings
 
 
@@ -33,17 +37,19 @@ def contradictory_origin(result: Result) -> Iterator[str]:
         yield f"its exposure is {result.exposure.status!r}; known are: {', '.join(EXPOSURES)}"
     elif result.exposure and EXPOSURES.index(result.exposure.status) >= EXPOSURES.index(SEEN) and not result.exposure.because:
         yield f"its exposure is {result.exposure.status!r}, without a reason"
-    if result.top:
+    if result.top or (result.lists and not result.seeds):
         yield from _faults_of_kept_lists(result)
     yield from _faults_of_sizes(result)
+    if not result.seeds:
+        yield from _missing_sizes(result)
     yield from impossible_machine(result.measured.machine)
     if result.measured.started and (fault := impossible_date(result.measured.started)):
         yield f"it was made on {fault}"
 
 
 def _faults_of_kept_lists(result: Result) -> Iterator[str]:
-    """Yield what is wrong with the documents that a result keeps, whatever was judged."""
-    lists = [kept_ids(text) for text in result.top]
+    """Yield what is wrong with the documents that a result keeps, whatever was judged, or with what it says of its lists."""
+    lists, said = [kept_ids(text) for text in result.top], result.lists
     empty = sum(not ids for ids in lists)
     if len(lists) != len(result.query_ids):
         yield f"it keeps the documents of {len(lists)} queries, and has {len(result.query_ids)}"
@@ -53,16 +59,19 @@ def _faults_of_kept_lists(result: Result) -> Iterator[str]:
         yield "it keeps a document twice for one query"
     elif empty != result.counts.missing:
         yield f"{empty} of its queries have no documents, and it counts {result.counts.missing}"
+    elif said and said.same != max(Counter(text for text in result.top if text).values(), default=0):
+        yield f"it says that {said.same} queries have the same list, which the documents that it keeps contradict"
+    elif said and said.short != sum(0 < len(ids) < min(KEPT, said.judged) for ids in lists):
+        yield f"it says that {said.short} queries have short lists, which the documents that it keeps contradict"
 
 
 def _faults_of_sizes(result: Result) -> Iterator[str]:
     """Yield sizes and counts of work that are no sizes of this index, or contradict each other."""
     documents, vectors, work = result.counts.documents, result.vectors, result.work
-    index = result.sizes.get("index")
-    one_bit_each = result.recipe.get("plugin") in ("retrievers/bm25", "retrievers/bm25_lucene", "retrievers/encoded")
-    if one_bit_each and index is not None and 8 * index < (documents or 0):
+    index, corpus = result.sizes.get("index"), result.sizes.get("corpus")
+    if result.recipe.get("plugin") in _OF_ONE_INDEX and index is not None and 8 * index < (documents or 0):
         yield f"its index has {index:,} bytes for {documents:,} documents"
-    if (corpus := result.sizes.get("corpus")) is not None and corpus < (documents or 0):  # each has an id, of a byte or more
+    if corpus is not None and corpus < (documents or 0):  # each has an id, of a byte or more
         yield f"its corpus has {corpus:,} bytes for {documents:,} documents"
     spreads = [vectors.terms] if vectors else []
     for spread in [*spreads, *([work.query_terms, work.postings] if work else [])]:
@@ -73,10 +82,27 @@ def _faults_of_sizes(result: Result) -> Iterator[str]:
             yield "its counts of terms or postings are those of no whole numbers"
     if vectors:
         yield from _faults_of_vectors(vectors, documents)
-    if work and work.flops is not None and documents and "mean" in work.postings:
+    if work and documents and "mean" in work.postings:
         flops = work.postings["mean"] / documents
-        if abs(work.flops - flops) > _ROUNDING * max(1.0, flops):
-            yield f"it has {work.flops:.4g} FLOPS, and its postings give {flops:.4g}"
+        if work.flops is None or abs(work.flops - flops) > _ROUNDING * max(1.0, flops):
+            yield f"it has {work.flops or 0:.4g} FLOPS, and its postings give {flops:.4g}"
+
+
+def _missing_sizes(result: Result) -> Iterator[str]:
+    """Yield sizes and counts that a result lacks, although it has others that are always written with them."""
+    plugin, sizes, vectors = result.recipe.get("plugin", _RUN_FILE), result.sizes, result.vectors
+    if result.counts.documents is None and plugin != _RUN_FILE:
+        yield "it does not count its documents"
+    if "index" in sizes and "corpus" not in sizes:
+        yield "it has the bytes of its index, and not those of its corpus"
+    if plugin not in _OF_ONE_INDEX or "corpus" not in sizes:  # without it, its index or its run had been removed
+        return
+    if "index" not in sizes and "elsewhere" not in stated_flags(result.recipe):
+        yield "it has the bytes of its corpus, and not those of its index"
+    if plugin == _ENCODED and (vectors is None or bool(vectors.terms) == bool(vectors.dimensions)):
+        yield "it has no sizes of its vectors"
+    if vectors and bool(vectors.terms) != bool(result.work and result.work.query_terms and result.work.postings):
+        yield f"its vectors have {'terms, and it counts no postings' if vectors.terms else 'no terms, and it counts postings'}"
 
 
 def _faults_of_vectors(vectors: VectorSizes, documents: int | None) -> Iterator[str]:
@@ -152,12 +178,13 @@ def _faults_of_exactness(result: Result) -> Iterator[str]:
     if not all(engines):  # a plug-in is not installed here
         return
     exact = all(one.exact for one in engines)
-    alone = result.recipe.get("plugin") == "retrievers/encoded"
+    alone = result.recipe.get("plugin") == _ENCODED
     if bool(result.found) != (alone and not exact and engines[0].kind is not Kind.MULTI):
         yield f"its search is {'exact' if exact else 'approximate'}, and it has {len(result.found) or 'no'} recalls of exact"
+    elif result.found and not any(note.kind == "approximate search" for note in result.notes):
+        yield "it has recalls of exact, and no note on them"
     plugin = registry.find(str(result.recipe.get("plugin", "")))
-    ranks_all = plugin and getattr(plugin, "candidates", None) is Retriever.candidates
-    candidates = 0 if ranks_all else result.recipe.get("settings", {}).get("k", 0)
+    candidates = candidates_of(result.recipe)
     for timing in result.timings:
         if plugin and timing.exact != exact:
             yield f"its timing {timing.scenario}: its search is {'exact' if exact else 'approximate'}, and it says otherwise"
@@ -165,6 +192,14 @@ def _faults_of_exactness(result: Result) -> Iterator[str]:
             yield f"its timing {timing.scenario}: {who} answers, and it has memory, which is not measured then"
         if plugin and timing.candidates != candidates:
             yield f"its timing {timing.scenario}: it has {timing.candidates:,} candidates in place of {candidates:,}"
+
+
+def candidates_of(recipe: Mapping[str, Any]) -> int:
+    """Return how many documents of its first retriever a system with this recipe ranks; 0: it ranks all, or is unknown here."""
+    plugin, settings = registry.find(str(recipe.get("plugin", ""))), recipe.get("settings")
+    ranks_all = plugin is None or getattr(plugin, "candidates", None) is Retriever.candidates
+    found = settings.get("k") if isinstance(settings, Mapping) and not ranks_all else 0
+    return found if isinstance(found, int) else 0
 
 
 @cache
@@ -230,7 +265,7 @@ def _faults_of_expression(expression: Expression, recipe: Any) -> Iterator[str]:
     known = retrievers()
     typed = f"{name}@{expression.engine.name}" if expression.engine else name
     if typed not in known:  # the plug-in, or the file of a model, is not installed here
-        if node.get("plugin") == "retrievers/encoded":
+        if node.get("plugin") == _ENCODED:
             yield from _faults_of_encoded(expression, node)
         elif _tail(node) != typed.replace("@", "_"):
             yield f"it has {node.get('plugin')} in place of {typed}"
@@ -264,7 +299,7 @@ def _faults_of_members(stated: Call, named: Sequence[Expression], node: Mapping[
 
 def _faults_of_encoded(expression: Expression, node: Mapping[str, Any]) -> Iterator[str]:
     """Yield how a recipe differs from that of an encoder, or model, with its transforms and engine."""
-    if node.get("plugin") != "retrievers/encoded":
+    if node.get("plugin") != _ENCODED:
         yield f"it has {node.get('plugin')} in place of an encoder with an engine"
         return
     settings = node.get("settings", {})

@@ -37,7 +37,13 @@ from lexbench.results import (
     load_any,
     texts_reader,
 )  # fmt: skip
-from lexbench.runner.origin_checks import contradictory_origin, impossible_origin, stated_expression, stated_flags
+from lexbench.runner.origin_checks import (
+    candidates_of,
+    contradictory_origin,
+    impossible_origin,
+    stated_expression,
+    stated_flags,
+)
 from lexbench.runner.timing_checks import impossible_timing, numbers_in
 from lexbench.runner.value_checks import impossible_values, native_measure, unattainable_values
 from lexbench.storage.artifact_folder import key_of
@@ -135,7 +141,10 @@ def _faults(result: Result, judged: dict[str, Qrels | None], *, published: bool)
                 yield f"its timing {timing.scenario}: it is a {UNRANKED[flag]}, which its flags do not say"
     contract = find_contract(result.dataset)
     if published:  # else it may be compared because an older version of lexbench made it
-        yield from impossible_origin(result, contract)
+        try:
+            yield from impossible_origin(result, contract)
+        except (ValueError, LookupError, TypeError, AttributeError, RecursionError):  # e.g. settings that are a number
+            yield "its recipe has a form that lexbench does not write"
     yield from faults_by_judgements(result, judged)
 
 
@@ -147,6 +156,9 @@ def faults_by_judgements(result: Result, judged: dict[str, Qrels | None]) -> Ite
             judged[contract.id] = _judgements_here(contract)
         if qrels := judged[contract.id]:
             yield from unattainable_values(result, qrels)
+            noted = any(note.kind == "candidates" for note in result.notes)
+            if candidates_of(result.recipe) and not (noted or qrels.continuous or result.seeds):
+                yield "it has no note on the candidates of its first retriever"
 
 
 def _judgements_here(contract: Contract) -> Qrels | None:

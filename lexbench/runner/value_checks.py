@@ -17,6 +17,7 @@ from lexbench.errors import LexbenchError, shortened
 from lexbench.measures import incomplete_report, parse_native
 from lexbench.plugins import Measure
 from lexbench.results import KEPT, Result, kept_ids
+from lexbench.runner.scoring import mostly_perfect
 from lexbench.trec.ids import text_of
 from lexbench.trec.judged_run import join
 from lexbench.trec.qrels import Qrels
@@ -227,6 +228,16 @@ def unattainable_values(result: Result, qrels: Qrels) -> Iterator[str]:
         yield from _by_judgements(result, one, scored, qrels)
     if result.top:
         yield from _kept_documents(result, scored, qrels)
+    for text in result.means:
+        if (measure := own_measure(text)) and not hasattr(measure, "counted_by") and text not in result.ties:
+            yield f"{text} has no interval for ties"
+    if result.lists and result.lists.judged != (count := len(np.unique(qrels.doc_ids))):
+        yield f"it says that {result.lists.judged:,} documents are judged, and these are {count:,}"
+    # Of measures that were added later, only those of the first run decided on the note.
+    graded = {text: np.array(values) for text, values in result.per_query.items() if text.startswith("nDCG")}
+    perfect = [mostly_perfect(text, values, qrels) for text, values in graded.items() if len(values) == len(qrels.query_ids)]
+    if perfect and all(perfect) and not any(note.kind == "too good" for note in result.notes):
+        yield f"{perfect[0]}, and no note says that this is too good"
 
 
 def _by_judgements(result: Result, one: _Scored, scored: Sequence[_Scored], qrels: Qrels) -> Iterator[str]:
@@ -393,8 +404,8 @@ def _bounds_of_kept(result: Result, run: Run, qrels: Qrels) -> Iterator[str]:
     """Yield a bound for unjudged documents that the kept documents contradict, or that is missing."""
     shallow = [text for text in result.means if (one := own_measure(text)) and one.cutoff and one.cutoff <= KEPT]
     for text, bounds in incomplete_report(run, qrels, shallow).items():
-        if text not in result.incomplete or text not in result.ties:
-            yield f"{text} has no bounds for unjudged documents, or no interval for ties"
+        if text not in result.incomplete:
+            yield f"{text} has no bounds for unjudged documents"
         elif abs(result.incomplete[text].highest - bounds.highest) > _CLOSE:
             found = result.incomplete[text].highest
             yield f"{text} is at most {found:.6g} if unjudged documents count, and the kept documents give {bounds.highest:.6g}"
