@@ -57,12 +57,23 @@ def _faults_of_kept_lists(result: Result) -> Iterator[str]:
         yield f"it keeps more than {min(KEPT, result.depth)} documents of a query"
     elif any(len(set(ids)) < len(ids) for ids in lists):
         yield "it keeps a document twice for one query"
+    elif not _are_ranks(result, lists):
+        yield "the ranks of its relevant documents are not those of the documents that it keeps"
     elif empty != result.counts.missing:
         yield f"{empty} of its queries have no documents, and it counts {result.counts.missing}"
     elif said and said.same != max(Counter(text for text in result.top if text).values(), default=0):
         yield f"it says that {said.same} queries have the same list, which the documents that it keeps contradict"
     elif said and said.short != sum(0 < len(ids) < min(KEPT, said.judged) for ids in lists):
         yield f"it says that {said.short} queries have short lists, which the documents that it keeps contradict"
+
+
+def _are_ranks(result: Result, lists: Sequence[Sequence[str]]) -> bool:
+    """Return whether relevant documents, which have ranks on the user's own data, are at these ranks of the kept *lists*."""
+    if result.counts.self_matches or result.counts.excluded:  # ranks are counted before documents are left out
+        return True
+    kept = dict(zip(result.query_ids, lists, strict=True))
+    ranked = ((kept.get(query, []), name, rank) for query, ranks in result.ranks.items() for name, rank in ranks.items())
+    return all(rank > len(ids) or (rank > 0 and ids[rank - 1] == name) for ids, name, rank in ranked)
 
 
 def _faults_of_sizes(result: Result) -> Iterator[str]:

@@ -1,13 +1,15 @@
 """Whether results can be believed: the one check of every command that reads results of files or of the store.
 
 A result must agree with itself (`contradictions`), with the contract of its dataset (`violations`), with its own system
-(`runner.origin_checks`), and with the judgements of its dataset, where they are on this machine (`runner.value_checks`).
+(`runner.origin_checks`), and with the judgements of its dataset, where they are on this machine (`runner.value_checks`). Of the
+user's own data, the relevant documents that a folder of results has are enough.
 Results that are shown together must have the same queries, judgements, corpus and rules (`results.check_comparable`).
 """
 
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from itertools import chain
 from math import inf
 from pathlib import Path
@@ -27,6 +29,7 @@ from lexbench.notation import Call, Expression, Value
 from lexbench.results import (
     UNRANKED,
     Entry,
+    QueryTexts,
     Result,
     Results,
     Seeds,
@@ -35,6 +38,7 @@ from lexbench.results import (
     files_of,
     load,
     load_any,
+    no_texts,
     texts_reader,
 )  # fmt: skip
 from lexbench.runner.origin_checks import (
@@ -50,6 +54,7 @@ from lexbench.storage.artifact_folder import key_of
 from lexbench.synonyms import nearest
 from lexbench.trec.qrels import Qrels
 from lexbench.trec.runs import PRECISIONS
+from lexbench.types import Judgement
 
 _ROUNDING = 1e-6  # allowed between a mean and the mean of the written values
 _SHOWN_DIGITS = 16  # of a digest, in a message
@@ -125,12 +130,15 @@ def check(result: Result, path: Path | None = None, suite: str = "", judged: dic
 
     A result of a *suite* must have the digests of its data, and no folder with the name of a dataset can take its place.
     """
-    for fault in _faults(result, {} if judged is None else judged, published=bool(suite)):
+    texts = texts_reader(path.parents[2], suite, result) if path and suite else no_texts
+    for fault in _faults(result, {} if judged is None else judged, texts, published=bool(suite)):
         line = refusal(result, fault, suite)
         raise InvalidFile(f"{path}: {line}") if path else CannotStart(line)
 
 
-def _faults(result: Result, judged: dict[str, Qrels | None], *, published: bool) -> Iterator[str]:
+def _faults(
+    result: Result, judged: dict[str, Qrels | None], texts: Callable[[], QueryTexts | None], *, published: bool
+) -> Iterator[str]:
     """Yield everything that is wrong with a result of a file, what is quickly seen first."""
     yield from contradictions(result)
     yield from violations(result, published=published)
@@ -146,6 +154,20 @@ def _faults(result: Result, judged: dict[str, Qrels | None], *, published: bool)
         except (ValueError, LookupError, TypeError, AttributeError, RecursionError):  # e.g. settings that are a number
             yield "its recipe has a form that lexbench does not write"
     yield from faults_by_judgements(result, judged)
+    if contract is None and (qrels := _relevant_documents(result, texts)):
+        yield from unattainable_values(result, qrels, only_relevant=True)
+
+
+def _relevant_documents(result: Result, texts: Callable[[], QueryTexts | None]) -> Qrels | None:
+    """Return the relevant documents of the user's own data, which a folder of results has beside their *texts*."""
+    with suppress(LexbenchError):
+        if found := texts():
+            return Qrels.from_judgements(
+                Judgement(query, name, int(grade) if grade % 1 == 0 else grade)
+                for query in result.query_ids
+                for name, grade in (found.relevant.get(query) or {"": 0}).items()  # of a query that has none
+            )
+    return None
 
 
 def faults_by_judgements(result: Result, judged: dict[str, Qrels | None]) -> Iterator[str]:
