@@ -48,13 +48,13 @@ from lexbench.runner.origin_checks import (
     stated_expression,
     stated_flags,
 )
+from lexbench.runner.query_texts import relevant_documents
 from lexbench.runner.timing_checks import impossible_timing, numbers_in
 from lexbench.runner.value_checks import impossible_values, native_measure, unattainable_values
 from lexbench.storage.artifact_folder import key_of
 from lexbench.synonyms import nearest
 from lexbench.trec.qrels import Qrels
 from lexbench.trec.runs import PRECISIONS
-from lexbench.types import Judgement
 
 _ROUNDING = 1e-6  # allowed between a mean and the mean of the written values
 _SHOWN_DIGITS = 16  # of a digest, in a message
@@ -154,20 +154,10 @@ def _faults(
         except (ValueError, LookupError, TypeError, AttributeError, RecursionError):  # e.g. settings that are a number
             yield "its recipe has a form that lexbench does not write"
     yield from faults_by_judgements(result, judged)
-    if contract is None and (qrels := _relevant_documents(result, texts)):
-        yield from unattainable_values(result, qrels, only_relevant=True)
-
-
-def _relevant_documents(result: Result, texts: Callable[[], QueryTexts | None]) -> Qrels | None:
-    """Return the relevant documents of the user's own data, which a folder of results has beside their *texts*."""
-    with suppress(LexbenchError):
-        if found := texts():
-            return Qrels.from_judgements(
-                Judgement(query, name, int(grade) if grade % 1 == 0 else grade)
-                for query in result.query_ids
-                for name, grade in (found.relevant.get(query) or {"": 0}).items()  # of a query that has none
-            )
-    return None
+    with suppress(LexbenchError):  # of the file of texts
+        if contract is None and (own := texts()):
+            qrels = relevant_documents(own, result.query_ids)
+            yield from unattainable_values(result, qrels, only_relevant=True)
 
 
 def faults_by_judgements(result: Result, judged: dict[str, Qrels | None]) -> Iterator[str]:
