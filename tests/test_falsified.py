@@ -22,7 +22,7 @@ from lexbench.errors import LexbenchError
 from lexbench.models.local_model import DTYPES
 from lexbench.notation import parse
 from lexbench.results import Note, VectorSizes, file_name
-from lexbench.runner import origin_checks, systems
+from lexbench.runner import origin_checks, recipe_checks, systems
 from lexbench.runner.origin_checks import contradictory_origin
 from lexbench.runner.scoring import score_ranked
 from lexbench.runner.soundness import read_folder
@@ -498,7 +498,7 @@ def test_a_model_in_any_dtype_is_accepted(dtype):
     """The recipe of a model that computes in a faster type is no contradiction, so the board of `make demo` is made."""
     pytest.importorskip("torch", reason="it is in the extra neural")
     recipe = describe(systems.system(f'lexmae_nano(dtype="{dtype}")@impact').retriever)
-    assert list(origin_checks._faults_of_versions(recipe)) == []
+    assert list(recipe_checks.faults_of_versions(recipe)) == []
 
 
 def test_the_note_that_a_result_is_too_good_cannot_be_deleted():
@@ -543,7 +543,7 @@ def test_a_retriever_that_makes_a_member_of_its_own_is_accepted(path, value, fau
     pytest.importorskip("torch", reason="it is in the extra neural")
     recipe = json.loads(json.dumps(describe(systems.system(WITH_MEANS).retriever)))
     field(path, value)(recipe)
-    assert next(origin_checks._faults_of_expression(parse(WITH_MEANS), recipe), "") == fault
+    assert next(recipe_checks.faults_of_expression(parse(WITH_MEANS), recipe), "") == fault
 
 
 def test_a_board_is_scored_again(board, tmp_path, capsys):

@@ -41,14 +41,9 @@ from lexbench.results import (
     no_texts,
     texts_reader,
 )  # fmt: skip
-from lexbench.runner.origin_checks import (
-    candidates_of,
-    contradictory_origin,
-    impossible_origin,
-    stated_expression,
-    stated_flags,
-)
+from lexbench.runner.origin_checks import contradictory_origin, impossible_origin, stated_expression
 from lexbench.runner.query_texts import relevant_documents
+from lexbench.runner.recipe_checks import candidates_of, stated_flags
 from lexbench.runner.timing_checks import impossible_timing, numbers_in
 from lexbench.runner.value_checks import impossible_values, native_measure, unattainable_values
 from lexbench.storage.artifact_folder import key_of
