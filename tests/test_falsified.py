@@ -26,7 +26,7 @@ from lexbench.runner import origin_checks, recipe_checks, systems
 from lexbench.runner.origin_checks import contradictory_origin
 from lexbench.runner.scoring import score_ranked
 from lexbench.runner.soundness import read_folder
-from lexbench.runner.timing_checks import OLDEST_PYTHON
+from lexbench.runner.timing_checks import OLDEST_PYTHON, impossible_timing
 from lexbench.runner.value_checks import unattainable_values
 from lexbench.storage.artifact_folder import digest
 
@@ -509,6 +509,13 @@ def test_the_note_that_a_result_is_too_good_cannot_be_deleted():
     assert (result.notes[-1].kind, list(unattainable_values(result, qrels))) == ("too good", [])
     (fault,) = unattainable_values(replace(result, notes=[]), qrels)
     assert fault == "nDCG@10 is 1 for 20 of 20 queries that have a relevant document, and no note says that this is too good"
+
+
+@pytest.mark.parametrize(("flags", "faults"), [(["elsewhere"], 0), ([], 1)])
+def test_the_bytes_of_an_index_on_a_server_are_in_no_file(flags, faults):
+    """A server such as PostgreSQL says how large its index is; the file here has that number."""
+    timing = samples.timing(10, flags=flags, disk={"engine/bytes_on_server": 5})
+    assert len(list(impossible_timing(samples.result("x", sizes={"index": 5000}), timing))) == faults
 
 
 def test_an_approximate_search_has_a_note():

@@ -252,6 +252,6 @@ def _memory(timing: Timing) -> Iterator[str]:
 
 def _sizes(result: Result, timing: Timing) -> Iterator[str]:
     """Yield a size of the index that the files on disk contradict."""
-    index = result.sizes.get("index")
-    if index is not None and timing.disk and sum(timing.disk.values()) != index:
+    index = result.sizes.get("index")  # on its server, if it is on one
+    if index is not None and timing.disk and "elsewhere" not in timing.flags and sum(timing.disk.values()) != index:
         yield f"the files of its index have {sum(timing.disk.values()):,} bytes, and the result says {index:,}"
