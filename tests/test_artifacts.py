@@ -513,6 +513,21 @@ def test_a_check_finds_vectors_of_other_documents(folder, store, capsys):
     assert [one["fault"] for one in checked["recomputed"]] == [fault]
 
 
+def test_a_check_finds_a_corpus_of_other_texts(folder, store, capsys):
+    """Texts that were changed together with their manifest are intact, and not those of the fingerprint in results."""
+    ended(capsys, 0, "run", "dataset", folder, "-r", "bm25", "-m", "nDCG@10")
+    (made,) = (store.root / "corpora").iterdir()
+    facts, texts = Stored(made).facts, (made / "texts.bin").read_bytes()
+    (made / "texts.bin").write_bytes(texts.replace(b"quick", b"slow!"))
+    (made / "manifest.json").unlink()
+    seal(made, "corpora", facts)
+
+    checked = json.loads(ended(capsys, 1, "store", "check", "--recompute", "1", "--json").out)
+    assert [one["fault"] for one in checked["recomputed"]] == [
+        "the texts of data are not those of its fingerprint; remove its corpus"
+    ]
+
+
 def test_results_of_another_version_are_listed(folder, store, capsys):
     """A result whose key facts have another form, e.g. of its run, is shown without what its run adds."""
     ended(capsys, 0, "run", "dataset", folder, "-r", "bm25", "-m", "nDCG@10")

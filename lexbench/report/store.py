@@ -14,6 +14,7 @@ import msgspec
 import numpy as np
 from filelock import Timeout
 
+from lexbench.artifacts.corpora import StoredTexts
 from lexbench.artifacts.graph import FORMAT, Graph
 from lexbench.artifacts.removal import remove
 from lexbench.artifacts.vectors import CorpusVectors
@@ -307,21 +308,30 @@ def _difference(store: Store, folder: Path, result: Result, progress: Progress) 
         after = outcome.kept if isinstance(outcome.kept, Path) else None
         same_run = before is None or after is None or _same_run(before, after)
         with Graph(Store(Path(place)), progress) as graph:
-            for vectors in _vectors_of(outcome.run) if outcome.run else ():
-                if not _same_vectors(vectors, graph):
-                    return f"the vectors of {vectors.label()} differ when some are made again; remove its encoding"
+            if outcome.run and (line := next(_exchanged(outcome.run, graph), "")):
+                return line
     different = [name for name, values in result.per_query.items() if outcome.result.per_query.get(name) != values]
     if different:
         return f"its values of {', '.join(different)} differ when it is made again"
     return "" if same_run else "its lists differ when they are made again, and its values do not"
 
 
-def _vectors_of(node: Node[Any]) -> Iterator[CorpusVectors]:
-    """Yield the vectors that *node* is made from."""
-    if isinstance(node, CorpusVectors):
-        yield node
+def _exchanged(run: Node[Any], graph: Graph) -> Iterator[str]:
+    """Yield a line for each corpus that a run is made from with other texts than were written, and for other vectors."""
+    parts = {graph.key(node): node for node in _nodes_of(run) if isinstance(node, StoredTexts | CorpusVectors)}
+    for node in parts.values():
+        if isinstance(node, CorpusVectors):
+            if not _same_vectors(node, graph):
+                yield f"the vectors of {node.label()} differ when some are made again; remove its encoding"
+        elif (corpus := graph.open(node)).digest() != corpus.fingerprint:
+            yield f"the texts of {node.label()} are not those of its fingerprint; remove its corpus"
+
+
+def _nodes_of(node: Node[Any]) -> Iterator[Node[Any]]:
+    """Yield *node*, and everything that it is made from."""
+    yield node
     for part in node.parts().values():
-        yield from _vectors_of(part)
+        yield from _nodes_of(part)
 
 
 def _same_vectors(node: CorpusVectors, graph: Graph) -> bool:
