@@ -948,7 +948,8 @@ def store_remove(
 def store_check(*, recompute: int = 0, store: "str | Path | None" = None, progress: Progress | None = None) -> "StoreCheck":
     """Read every byte of the store and list damaged artifacts.
 
-    With *recompute*, so many results are also made again, from the stored corpora and vectors, and compared.
+    With *recompute*, so many results are also made again from the stored corpora and vectors, and compared. The digest
+    of each corpus is computed again, and a few of its documents are encoded again.
     """
     from lexbench.report.store import check_store
 

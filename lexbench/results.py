@@ -699,7 +699,8 @@ def with_measures(newest: Result, older: Result) -> Result:
     both: dict[str, Any] = {name: getattr(older, name) | getattr(newest, name) for name in by_measure}
     if newest.seeds and older.seeds:
         both["seeds"] = msgspec.structs.replace(newest.seeds, means=older.seeds.means | newest.seeds.means)
-    return msgspec.structs.replace(newest, timings=newest.timings or older.timings, **both)
+    notes = dict.fromkeys((*newest.notes, *(note for note in older.notes if note.kind == "too good")))
+    return msgspec.structs.replace(newest, timings=newest.timings or older.timings, notes=[*notes], **both)
 
 
 def merged(by_person: Mapping[str, Results]) -> Results:

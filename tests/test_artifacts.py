@@ -12,6 +12,7 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 import tiny
+from safetensors.numpy import load_file, save_file
 from tiny import answer, ended, produced
 
 import lexbench
@@ -491,6 +492,40 @@ def test_a_check_finds_results_that_come_out_differently(folder, store, capsys):
     assert "4 of 4 artifacts are intact" in ended(capsys, 0, "store", "check").out
     checked = json.loads(ended(capsys, 1, "store", "check", "--recompute", "1", "--json").out)
     assert [one["fault"] for one in checked["recomputed"]] == ["its values of nDCG@10 differ when it is made again"]
+
+
+def test_a_check_finds_vectors_of_other_documents(folder, store, capsys):
+    """Vectors that were changed together with their manifest are intact, and others when documents are encoded again."""
+    for name, ids in (("documents", TEXTS), ("queries", ["q1", "d5"])):
+        np.savez(folder / f"{name}.npz", ids=list(ids), vectors=np.eye(len(ids), 6, dtype=np.float32))
+    looked_up = f"""dense_vectors(documents="{folder / "documents.npz"}", queries="{folder / "queries.npz"}")@flat"""
+    ended(capsys, 0, "run", "dataset", folder, "-r", looked_up, "-m", "nDCG@10")
+    assert "the same when made again" in ended(capsys, 0, "store", "check", "--recompute", "1").out
+    (made,) = (store.root / "encodings").iterdir()
+    facts, shard = Stored(made).facts, made / "shard-00000.safetensors"
+    arrays = load_file(shard)
+    save_file(arrays | {"vectors": arrays["vectors"][::-1].copy()}, shard)
+    (made / "manifest.json").unlink()
+    seal(made, "encodings", facts)
+
+    checked = json.loads(ended(capsys, 1, "store", "check", "--recompute", "1", "--json").out)
+    fault = "the vectors of data DenseVectors differ when some are made again; remove its encoding"
+    assert [one["fault"] for one in checked["recomputed"]] == [fault]
+
+
+def test_a_check_finds_a_corpus_of_other_texts(folder, store, capsys):
+    """Texts that were changed together with their manifest are intact, and not those of the fingerprint in results."""
+    ended(capsys, 0, "run", "dataset", folder, "-r", "bm25", "-m", "nDCG@10")
+    (made,) = (store.root / "corpora").iterdir()
+    facts, texts = Stored(made).facts, (made / "texts.bin").read_bytes()
+    (made / "texts.bin").write_bytes(texts.replace(b"quick", b"slow!"))
+    (made / "manifest.json").unlink()
+    seal(made, "corpora", facts)
+
+    checked = json.loads(ended(capsys, 1, "store", "check", "--recompute", "1", "--json").out)
+    assert [one["fault"] for one in checked["recomputed"]] == [
+        "the texts of data are not those of its fingerprint; remove its corpus"
+    ]
 
 
 def test_results_of_another_version_are_listed(folder, store, capsys):

@@ -117,11 +117,16 @@ def measured(lexbench_in, folder, environment, bread, system="cheat", measures=(
 
 
 def test_an_edited_plugin_gets_its_own_number(lexbench_in, site, tmp_path, bread):
-    """After an edit of a helper module, `run` gives the number of an empty store and says why; the results differ in `code`."""
+    """After an edit of a helper module, `run` gives the number of an empty store and says why; the results differ in `code`.
+
+    Until then, a line says that the result is that of other code.
+    """
     old, new = (environment(site.parent, store=tmp_path / name) for name in ("store", "empty"))
     before, said = measured(lexbench_in, tmp_path, old, bread)
     assert "has changed" not in said
     (site / "words.py").write_text(BROKEN)
+    said = lexbench_in(tmp_path, old, "list", "results")[2]
+    assert "the code of cheat:retrievers/cheat has changed since this run; run it again" in said
     after, said = measured(lexbench_in, tmp_path, old, bread)
     fresh, _ = measured(lexbench_in, tmp_path, new, bread)
 
@@ -129,6 +134,22 @@ def test_an_edited_plugin_gets_its_own_number(lexbench_in, site, tmp_path, bread
     assert said.count("the code of cheat has changed since it was last run: made again") == 1
     assert after["recipe"]["code"] == fresh["recipe"]["code"] != before["recipe"]["code"]
     assert {**after["recipe"], "code": ""} == {**before["recipe"], "code": ""}
+
+
+def test_a_recipe_with_the_present_code_is_not_outdated():
+    """Only a plug-in whose digest is another one is named, and none that is not installed or has no digest."""
+    now = code.code_digest(Sized)
+    others = [{"plugin": name, "code": "0"} for name in ("old", "gone")]
+    members = [{"plugin": "now", "code": now}, {"plugin": "now"}, *others]
+    found = {"now": Sized, "old": Sized}
+    assert list(code.outdated({"plugin": "old", "settings": {"members": members}}, found.get)) == ["old"]
+
+
+@dataclass(frozen=True)
+class Sized:
+    """A plug-in of this module."""
+
+    size: int = 1
 
 
 @pytest.mark.slow

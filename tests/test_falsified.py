@@ -7,10 +7,12 @@ are made to results on pydoc, whose judgements every machine has, and to one on 
 import json
 import math
 import shutil
+import tomllib
 from pathlib import Path
 
 import pytest
 import samples
+from msgspec.structs import replace
 from robustness.honest_results import suite
 from tiny import ended
 
@@ -19,15 +21,19 @@ from lexbench.artifacts.describe import describe
 from lexbench.errors import LexbenchError
 from lexbench.models.local_model import DTYPES
 from lexbench.notation import parse
-from lexbench.results import VectorSizes, file_name
-from lexbench.runner import origin_checks, systems
+from lexbench.results import Note, VectorSizes, file_name
+from lexbench.runner import origin_checks, recipe_checks, systems
 from lexbench.runner.origin_checks import contradictory_origin
+from lexbench.runner.scoring import score_ranked
 from lexbench.runner.soundness import read_folder
+from lexbench.runner.timing_checks import OLDEST_PYTHON, impossible_timing
+from lexbench.runner.value_checks import unattainable_values
 from lexbench.storage.artifact_folder import digest
 
 COMMITTED = Path(__file__).parents[1] / "leaderboard" / "results"
 MODELS = Path(__file__).parents[1] / "models"
 N, RR, S, R, AP, J = "nDCG@10", "RR(rel=2)@10", "Success(rel=2)@10", "R(rel=2)@100", "AP(rel=2)@1000", "Judged@10"
+DROP = object()
 FUTURE = "2099-01-01T00:00:00+00:00"
 
 
@@ -35,14 +41,17 @@ FUTURE = "2099-01-01T00:00:00+00:00"
 
 
 def field(path, value):
-    """Set the field at *path*, e.g. "counts.missing"; a function gets the old value."""
+    """Set the field at *path*, e.g. "counts/missing"; a function gets the old value, and DROP removes the field."""
 
     def change(result):
         *above, name = path.split("/")
         for part in above:
             result = result[int(part) if isinstance(result, list) else part]
         name = int(name) if isinstance(result, list) else name
-        result[name] = value(result[name]) if callable(value) else value
+        if value is DROP:
+            del result[name]
+        else:
+            result[name] = value(result[name]) if callable(value) else value
 
     return change
 
@@ -50,6 +59,16 @@ def field(path, value):
 def time(path, value):
     """Set a field of the first timing."""
     return field(f"timings/0/{path}", value)
+
+
+def machine(**facts):
+    """Change facts of the machine of the first timing, and its fingerprint accordingly."""
+    return each(time("machine", lambda one: one | facts), fingerprint)
+
+
+def memory(**amounts):
+    """Change bytes of memory of the first timing."""
+    return time("memory", lambda one: one | amounts)
 
 
 def each(*changes):
@@ -275,6 +294,29 @@ TIMINGS = {  # (c)
     "seconds of work below 0": (field("measured/seconds/search", -1.0), "below 0"),
     "k of 0": (time("k", 0), "no documents"),
     "one scenario twice": (lambda result: result["timings"].append(result["timings"][0]), "two timings of one kind"),
+    "taken before lexbench was written": (time("taken", "2026-10-01T00:00:00+00:00"), "before lexbench was written"),
+    "Python 2": (machine(python="2.7.18"), "made by Python 2.7.18, and lexbench needs 3.11"),
+    "no cores": (machine(usable_cores=0), "its machine has usable_cores 0"),
+    "processor time of 50 cores": (
+        each(time("cpu_per_wall", 50.0), time("flags", ["threads≈50.0"]), time("notes", ["why"])), "its machine has 2 cores"),
+    "more memory than the machine": (memory(peak_open=10**14), "its machine has 24 GiB of memory"),
+    "a peak below what was measured": (memory(peak_search=2 * 10**8), "its peak_search is 200,000,000 bytes, and the process"),
+    "a process of 1 byte": (memory(peak_open=1), "its peak_open is 1 bytes, and the process needs"),
+    "memory less an unknown baseline": (time("memory/baseline", DROP), "its memory has pss_file or baseline"),
+    "memory of a GPU, without one": (memory(peak_gpu=10**9), "no GPU computed"),
+    "memory of the user's process": (each(time("flags", ["in process"]), time("notes", ["why"])), "not measured in the user's"),
+    "memory of a program": (
+        each(
+            time("flags", ["elsewhere"]), time("notes", ["why"]), field("vectors", None),
+            field("recipe", {"plugin": "retrievers/command", "version": 1, "settings": {"program": "x", "revision": "1"}}),
+            field("notation", 'command("x", revision="1")'), field("exposure/status", SEEN),
+        ),
+        "a program answers, and it has memory",
+    ),
+    "an index on a server, without the flag": (
+        recipe("settings/engine/plugin", "engines/qdrant"), "it is a timing of a program or server, which its flags"),
+    "queries that are not encoded, without the flag": (
+        recipe("settings/encoder/plugin", "encoders/vectors"), "it is a timing without encoding, which its flags"),
     "encoding in no time": (
         each(
             time("qps/encode_query", 1e9), time("qps_range/encode_query", [1e9, 1e9]),
@@ -295,6 +337,9 @@ ORIGINS = {  # (d)
     "an index of half the bytes": (field("sizes/index", lambda size: size // 2), "the files of its index have"),
     "a corpus of 1 byte": (field("sizes/corpus", 1), "its corpus has 1 bytes for 5,048"),
     "made in the future": (field("measured/started", FUTURE), "in the future"),
+    "made before lexbench was written": (field("measured/started", "1999-01-01T00:00:00+00:00"), "before lexbench was written"),
+    "made by another Python": (field("measured/machine/python", "3.10.1"), "made by Python 3.10.1, and lexbench needs 3.11"),
+    "made on no cores": (field("measured/machine/cores", "0"), "its machine has cores '0'"),
     "made at no date": (field("measured/started", "soon"), "no date"),
     "another version of the plug-in": (recipe("version", 99), "version 99 of retrievers/bm25, and this lexbench has"),
     "an older version of the plug-in": (recipe("version", 1), "version 1 of retrievers/bm25, and this lexbench has"),
@@ -302,11 +347,15 @@ ORIGINS = {  # (d)
     "a setting that the plug-in lacks": (recipe("settings/boost", 2.0), "has the setting 'boost'"),
     "another retriever in the recipe": (recipe("plugin", "retrievers/bm25_lucene"), "its recipe is not that of bm25"),
     "a retriever that does not exist": (recipe("plugin", "retrievers/oracle"), "there is no such plug-in"),
-    "a recipe of an encoder under the name bm25": (recipe("plugin", "retrievers/encoded"), "its recipe"),
+    "a recipe of an encoder under the name bm25": (recipe("plugin", "retrievers/encoded"), "no sizes of its vectors"),
     "bm25's numbers as nano's": (renamed("lexmae_nano@impact"), "its recipe is not that of lexmae_nano@impact"),
     "bm25's numbers with other settings": (renamed("bm25(k1=1.2)"), "its recipe is not that of bm25(k1=1.2)"),
     "bm25's numbers as an ensemble's": (renamed("ensemble(bm25, lexmae_nano@impact)"), "its recipe is not that of ensemble"),
     "no recipe": (field("recipe", {}), "it has no recipe"),
+    "settings that are a number": (recipe("settings", 5), "its recipe has a form that lexbench does not write"),
+    "no count of documents": (field("counts/documents", None), "it does not count its documents"),
+    "no bytes of the corpus": (field("sizes/corpus", DROP), "it has the bytes of its index, and not those of its corpus"),
+    "no bytes of the index": (field("sizes/index", DROP), "it has the bytes of its corpus, and not those of its index"),
     "a retriever that nobody has": (renamed("omniscient(k1=1.0)"), "it has retrievers/bm25 in place of omniscient"),
     "an upper bound by its mark alone": (field("bound", True), "it is marked as an upper bound, and its system has no"),
     "the name of a model": (
@@ -349,7 +398,7 @@ OF_NANO = {
         recipe("settings/encoder/identity/query_model", {"weights": "0" * 64}), "the digest of its query_model"),
     "a setting of other models": (recipe("settings/encoder/settings/text_terms", 48), "(text_terms=…) is 48 in place of 0"),
     "a model of 1 byte": (field("sizes/model", 1), "its models have 1 bytes, and those of lexmae_nano@impact"),
-    "no bytes of the model": (field("sizes", lambda one: {"index": one["index"]}), "its models have 0 bytes"),
+    "no bytes of the model": (field("sizes/model", DROP), "its models have 0 bytes"),
     "an engine that does not exist": (renamed("lexmae_nano@impulse"), "it has impact in place of impulse"),
     "a model that does not exist, on another engine": (renamed("lexmae_giga@csr"), "it has engines/impact in place of csr"),
     "a text in place of an expression": (
@@ -368,6 +417,11 @@ OF_NANO = {
     "half a term": (field("work/query_terms/max", 88.5), "no whole numbers"),
     "terms out of order": (field("vectors/terms/max", 0.5), "out of order"),
     "FLOPS": (field("work/flops", 1e-9), "FLOPS"),
+    "no FLOPS": (field("work/flops", None), "it has 0 FLOPS, and its postings give"),
+    "no work": (field("work", None), "its vectors have terms, and it counts no postings"),
+    "no counts of work": (field("work", {"query_terms": {}, "postings": {}, "flops": None}), "it counts no postings"),
+    "no sizes of vectors": (field("vectors", None), "it has no sizes of its vectors"),
+    "vectors of nothing": (field("vectors", {"bytes_per_document": 0.0}), "it has no sizes of its vectors"),
     "postings out of order": (field("work/postings/p50", 1e12), "out of order"),
     "nano's numbers as another model's": (
         lambda result: result.update(notation='splade_tiny(model="x")@impact'), "its recipe is not that of splade_tiny"),
@@ -389,6 +443,7 @@ KEPT = {  # (e): the documents that results keep
         lambda result: result["incomplete"][N].update(highest=result["means"][N]), "if unjudged documents count"),
     "no bounds for unjudged documents": (field("incomplete", {}), "has no bounds for unjudged documents"),
     "no intervals for ties": (field("ties", {}), "no interval for ties"),
+    "no interval for ties of one measure": (field(f"ties/{R}", DROP), f"{R} has no interval for ties"),
     "RR of another rank than the kept documents": (
         keeping(each(queries(RR, 0.5, has(RR, lambda value: value == 1)))), "the documents that it keeps have"),
 }  # fmt: skip
@@ -398,19 +453,26 @@ PIPELINE = {
     "another k": (recipe("settings/k", 1000), "pipeline(k=…) is 1000 in place of 100"),
     "other weights than the usual ones": (recipe("settings/weights", [0.1, 1.0]), "is [0.1, 1.0] in place of [1.0, 1.0]"),
     "fewer candidates": (time("candidates", 10), "it has 10 candidates in place of 100"),
+    "no note on its candidates": (field("notes", []), "it has no note on the candidates of its first retriever"),
     "zero-shot by its first member": (field("exposure", {"status": "zero-shot", "because": []}), f"it is {SEEN}"),
+}
+LISTS = {  # what a result says of its lists
+    "no kept documents": (field("top", []), "it keeps the documents of 0 queries"),
+    "other documents that are judged": (field("lists/judged", 9), "it says that 9 documents are judged, and these are"),
+    "one list for 9 queries": (field("lists/same", 9), "it says that 9 queries have the same list"),
+    "short lists of 9 queries": (field("lists/short", 9), "it says that 9 queries have short lists"),
 }
 OF_MINI = {  # a model in a package beside lexbench
     "weights of another model": (recipe("settings/encoder/identity/model/weights", "0" * 64), "those of lexmae_mini in this"),
     "a model of 1 byte": (field("sizes/model", 1), "its models have 1 bytes, and those of lexmae_mini@impact"),
 }
-GROUPS = {"bm25": VALUES | ORIGINS | KEPT, "nano": TIMINGS | OF_NANO, "bm25 > nano": PIPELINE, "mini": OF_MINI}
+GROUPS = {"bm25": VALUES | ORIGINS | KEPT, "nano": TIMINGS | OF_NANO, "bm25 > nano": PIPELINE, "mini": OF_MINI, "doc": LISTS}
 ALL = {(system, name): change for system, group in GROUPS.items() for name, change in group.items()}
 
 
 @pytest.fixture(scope="module")
 def board(tmp_path_factory):
-    """Return a folder with the committed results of four systems on pydoc."""
+    """Return a folder with the committed results of five systems on pydoc."""
     folder = tmp_path_factory.mktemp("board")
     (folder / "results" / "pydoc").mkdir(parents=True)
     for system in GROUPS:
@@ -436,7 +498,38 @@ def test_a_model_in_any_dtype_is_accepted(dtype):
     """The recipe of a model that computes in a faster type is no contradiction, so the board of `make demo` is made."""
     pytest.importorskip("torch", reason="it is in the extra neural")
     recipe = describe(systems.system(f'lexmae_nano(dtype="{dtype}")@impact').retriever)
-    assert list(origin_checks._faults_of_versions(recipe)) == []
+    assert list(recipe_checks.faults_of_versions(recipe)) == []
+
+
+def test_the_note_that_a_result_is_too_good_cannot_be_deleted():
+    """With the judgements, the values of queries show that they are too good."""
+    names = [f"q{number}" for number in range(20)]
+    run, qrels = samples.ranked(**dict.fromkeys(names, "abc")), samples.judged(**{name: {"a": 1, "z": 0} for name in names})
+    result = score_ranked(run, qrels, ["RR@10", "nDCG@10"], {"system": "x", "dataset": "own", "contract": "none"})
+    assert (result.notes[-1].kind, list(unattainable_values(result, qrels))) == ("too good", [])
+    (fault,) = unattainable_values(replace(result, notes=[]), qrels)
+    assert fault == "nDCG@10 is 1 for 20 of 20 queries that have a relevant document, and no note says that this is too good"
+
+
+@pytest.mark.parametrize(("flags", "faults"), [(["elsewhere"], 0), ([], 1)])
+def test_the_bytes_of_an_index_on_a_server_are_in_no_file(flags, faults):
+    """A server such as PostgreSQL says how large its index is; the file here has that number."""
+    timing = samples.timing(10, flags=flags, disk={"engine/bytes_on_server": 5})
+    assert len(list(impossible_timing(samples.result("x", sizes={"index": 5000}), timing))) == faults
+
+
+def test_an_approximate_search_has_a_note():
+    """Its recalls of exact are also said to readers."""
+    made = samples.encoded() | {"settings": {"engine": {"plugin": "engines/seismic", "version": 1, "settings": {}}}}
+    result = samples.result("x", recipe=made, found={"10": 0.9})
+    assert list(origin_checks._faults_of_exactness(result)) == ["it has recalls of exact, and no note on them"]
+    assert not list(origin_checks._faults_of_exactness(replace(result, notes=[Note("approximate search", "…")])))
+
+
+def test_results_of_each_python_that_lexbench_takes_are_accepted():
+    """The oldest Python of a result is that of the package."""
+    project = tomllib.loads((Path(__file__).parents[1] / "pyproject.toml").read_text())["project"]
+    assert project["requires-python"] == f">={'.'.join(map(str, OLDEST_PYTHON))}"
 
 
 WITH_MEANS = "with_means(lexmae_nano@impact)"
@@ -457,7 +550,7 @@ def test_a_retriever_that_makes_a_member_of_its_own_is_accepted(path, value, fau
     pytest.importorskip("torch", reason="it is in the extra neural")
     recipe = json.loads(json.dumps(describe(systems.system(WITH_MEANS).retriever)))
     field(path, value)(recipe)
-    assert next(origin_checks._faults_of_expression(parse(WITH_MEANS), recipe), "") == fault
+    assert next(recipe_checks.faults_of_expression(parse(WITH_MEANS), recipe), "") == fault
 
 
 def test_a_board_is_scored_again(board, tmp_path, capsys):

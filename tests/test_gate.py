@@ -184,6 +184,22 @@ def test_other_data_is_refused(gate_folder, capsys):
         assert "lexbench-gate.json: " in ended(capsys, 3, "gate").err
 
 
+@pytest.mark.parametrize("measure", ["nDCG@10", "RR@10", "Success@5"])
+def test_an_edited_baseline_is_refused(gate_folder, capsys, measure):
+    """A value that is not that of the ranks beside it has been edited; those that lexbench writes agree."""
+    set_gate(gate_folder, 'measure = "nDCG@10"', f'measure = "{measure}"')
+    ended(capsys, 0, "gate", "update")
+    ended(capsys, 0, "gate")
+    path = gate_folder / "lexbench-gate.json"
+    baseline = json.loads(path.read_text())
+    value = baseline["bread"]["values"]["q02"]
+    baseline["bread"]["values"]["q02"] = value / 2
+    path.write_text(json.dumps(baseline))
+
+    error = ended(capsys, 3, "gate").err
+    assert f"its baseline has {value / 2:g} for query 'q02', and the ranks beside it give {value:.6g}" in error
+
+
 def speed(qps, p50, spread):
     """Return a timing whose processes differ by the factor *spread*."""
     between = {"e2e": (qps / spread**0.5, qps * spread**0.5)}
@@ -216,7 +232,7 @@ TESTS = """
 import os
 import pytest
 
-@pytest.mark.parametrize("measure", ["nDCG@10", "P@10", "R@100"])
+@pytest.mark.parametrize("measure", ["nDCG@10", "P@25", "R@100"])
 def test_search(lexbench_gate, measure):
     lexbench_gate(os.environ["SYSTEM"], dataset="./retrieval", measure=measure)
 """
@@ -235,16 +251,17 @@ def test_pytest_fixture(fast, tmp_path, bread):
     (tmp_path / "retrieval").symlink_to(bread)
     (tmp_path / "test_it.py").write_text(TESTS)
     assert "3 passed" in run_pytest(fast / "python", tmp_path, "bm25", "--lexbench-update")
-    precision, recall = (tmp_path / "lexbench-gates" / f"test_it.test_search_{name}_.json" for name in ("P_10", "R_100"))
+    precision, recall = (tmp_path / "lexbench-gates" / f"test_it.test_search_{name}_.json" for name in ("P_25", "R_100"))
     recall.unlink()
     ((name, baseline),) = json.loads(precision.read_text()).items()
-    baseline["values"] = dict.fromkeys(baseline["values"], 0.9)  # above every P@10 of bm25
+    # Above every P@25 of bm25, and most of all where documents fall. Ranks, which are fewer, cannot contradict it.
+    baseline["values"] = dict.fromkeys(baseline["values"], 0.9) | {"q07": 1.0, "q08": 1.0}
     precision.write_text(json.dumps({name: baseline}))
 
     output = run_pytest(fast / "python", tmp_path, WORSE)
     assert "2 failed, 1 passed, 1 warning" in output
     assert "CannotTell: test_it.test_search[nDCG@10]: cannot tell: nDCG@10 fell by 0.0234" in output
-    assert "test_it.test_search[P@10]: fail: P@10 fell by " in output
-    assert "  0.9000 → 0.1000  q" in output
+    assert "test_it.test_search[P@25]: fail: P@25 fell by " in output
+    assert "  0.9000 → 0.0400  q" in output
     assert re.search(r"\n    ↳ \S+ \d+ → (\d+|—): ", output)
     assert "test_it.test_search[R@100] has no baseline; accept the present scores: pytest --lexbench-update" in output

@@ -27,7 +27,20 @@ from lexbench.report.leaderboard.page import html
 from lexbench.report.leaderboard.panels import frontier, power_notes
 from lexbench.report.leaderboard.sections import board, published_systems, read_published
 from lexbench.report.run import brief_tables, tables
-from lexbench.results import Counts, Entry, Exposure, Note, Results, SystemResults, Tie, file_name, load, merged, write_results
+from lexbench.results import (
+    Counts,
+    Entry,
+    Exposure,
+    Note,
+    Results,
+    SystemResults,
+    Tie,
+    VectorSizes,
+    file_name,
+    load,
+    merged,
+    write_results,
+)
 from lexbench.suites import suite as suite_named
 
 pytestmark = pytest.mark.usefixtures("open_contracts")
@@ -171,7 +184,9 @@ def test_ranks_over_datasets_are_of_the_mean(tmp_path):
 def test_variants_have_a_separate_table_and_twins_share_a_row(tmp_path):
     """Variants with fewer terms are columns of one row; a variant without effect is left out. Equal systems share a row."""
     variants = (("m", 0, 0.5), ("m top 8", 8, 0.25), ("m top 64", 64, 0.5))
-    made = [result(name, ndcg=ndcg, recipe=samples.encoded(k), sizes={"index": 1000}) for name, k, ndcg in variants]
+    size = {"sizes": {"index": 1000}, "vectors": VectorSizes(dimensions=1, vectors=1.0, bytes_per_document=4.0)}
+    count = {"documents": 100}
+    made = [result(name, ndcg=ndcg, counts=count, recipe=samples.encoded(k), **size) for name, k, ndcg in variants]
     made += [result("bm25", sizes={"index": 5}), result("other bm25", sizes={"index": 5}), result("lucene", sizes={"index": 4})]
 
     assert set(table_rows(tmp_path, made)) == {"m", "bm25 = other bm25", "lucene"}

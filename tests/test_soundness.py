@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from tiny import ended, enter
 
+import lexbench
 from lexbench.errors import LexbenchError
 from lexbench.results import SystemResults, file_name, load
 from lexbench.runner.soundness import contradictions, read_folder, read_results
@@ -200,6 +201,43 @@ def test_a_users_dataset_needs_no_contract(tmp_path):
     falsify(tmp_path / "board", within("means", N, to=0.9))
     with pytest.raises(LexbenchError, match=r"the mean of nDCG@10 is 0\.9"):
         read_results(path)
+
+
+def of_first_query(measure, value):
+    """Set the value of the first query of two, and all that depends on it."""
+
+    def change(_entry, result):
+        result["per_query"][measure][0] = value
+        result["means"][measure] = sum(result["per_query"][measure]) / 2
+        result["ties"], result["incomplete"] = {}, {}
+
+    return change
+
+
+OWN = {
+    "corpus": {"a": "red apple", "b": "green apple pie", "c": "plum"},
+    "queries": {"q1": "apple", "q2": "pear"},
+    "qrels": {"q1": {"b": 2, "c": 1}, "q2": {"c": 0}},
+}
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (of_first_query(N, 1.0), "the documents that it keeps have"),
+        ({"top": ["b a", ""]}, "the ranks of its relevant documents are not those of the documents that it keeps"),
+        (of_first_query("R@1", 0.2), "no number of the relevant documents gives this value"),
+        ({"ties": {}}, "has no interval for ties"),
+    ],
+    ids=["a value", "kept documents", "a recall", "ties"],
+)
+def test_results_on_own_data_are_checked_by_the_relevant_documents_beside_them(tmp_path, change, said):
+    """A folder of results has the relevant documents of own data, so no machine needs the data."""
+    lexbench.run(OWN, ["bm25"], measures=[N, "R@1", "Judged@10"], results=tmp_path, store=tmp_path / "store")
+    assert len(read_folder(tmp_path)) == 1
+    falsify(tmp_path, change)
+    with pytest.raises(LexbenchError, match=said):
+        read_folder(tmp_path)
 
 
 @pytest.mark.parametrize(

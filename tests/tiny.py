@@ -110,7 +110,7 @@ def measure_here(patch):
     def run_task(task, _threads, on_pass=None):
         task = msgspec.json.decode(msgspec.json.encode(task), type=type(task))
         if isinstance(task, protocol.MemoryBaseline):  # the memory of imports, which no test reads here
-            Path(task.out, protocol.FACTS_FILE).write_text("{}")
+            Path(task.out, protocol.FACTS_FILE).write_text('{"pss_anonymous": 1, "pss_file": 1}')
         elif isinstance(task, protocol.EncodingTask):
             encoding_speed.measure(task)
         else:

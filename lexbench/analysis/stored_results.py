@@ -26,7 +26,7 @@ from lexbench.runner.search import read_run as read_stored_run
 from lexbench.runner.soundness import faults_by_judgements, read_folder, read_stored, refusal, violations
 from lexbench.runner.systems import named_systems, system
 from lexbench.storage.artifact_folder import DESCRIPTIONS, digest
-from lexbench.storage.code import CODE
+from lexbench.storage.code import CODE, outdated
 from lexbench.storage.node import REFERENCE, Stored, references
 from lexbench.storage.stopwatch import read_measurement
 from lexbench.storage.store import Store, finished_files
@@ -79,7 +79,8 @@ def results_at(store: Store, folder: Path | None) -> Results:
     """Return the results in *folder*, a folder of results, in the order of its files, or else those in the store.
 
     In a folder, a system that two suites have on one dataset comes once. Results of the store are sorted by dataset and system;
-    results that do not match the contracts of this lexbench, or their judgements, are left out with a warning.
+    results that do not match the contracts of this lexbench, or their judgements, are left out with a warning. Another warning
+    names those of plug-ins whose code has changed since.
     """
     if folder:
         by_name = {(one.result.dataset, one.result.system): one for one in read_folder(folder).entries}
@@ -91,6 +92,10 @@ def results_at(store: Store, folder: Path | None) -> Results:
             store.warn(f"left out: {refusal(entry.result, fault)}")
         else:
             kept.append(entry)
+    newest = {(entry.result.system, entry.result.dataset): entry.result for entry in reversed(kept)}
+    for (name, dataset), result in newest.items():
+        for plugin in dict.fromkeys(outdated(result.recipe, registry.find)):
+            store.warn(f"{name} on {dataset}: the code of {plugin} has changed since this run; run it again")
     return Results(kept, session=ResultSession(store))
 
 

@@ -88,6 +88,13 @@ class StoredCorpus:
                 for doc_id, left, right, body_at in zip(ids, [first, *ends], ends, bodies, strict=False):
                     yield Document(doc_id.decode(), block[left:right].decode(), body_at)
 
+    def digest(self) -> str:
+        """Return the SHA-256 of the stored documents, which reads all of them; `fingerprint` is that of the written ones."""
+        found = hashlib.sha256()
+        for document in self.documents():
+            found.update(netstrings(document.doc_id.encode(), document.text.encode()))
+        return found.hexdigest()
+
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle the path only; another process maps the same files."""
         return StoredCorpus, (self.path,)

@@ -14,12 +14,15 @@ import msgspec
 import numpy as np
 from filelock import Timeout
 
-from lexbench.artifacts.graph import FORMAT
+from lexbench.artifacts.corpora import StoredTexts
+from lexbench.artifacts.graph import FORMAT, Graph
 from lexbench.artifacts.removal import remove
+from lexbench.artifacts.vectors import CorpusVectors
 from lexbench.datasets.location import find_again
 from lexbench.display.answer import Answer
 from lexbench.display.progress import Progress
 from lexbench.display.table import Table
+from lexbench.encodings.shards import read_rows
 from lexbench.errors import CannotStart, CommandError, LexbenchError, UnknownName
 from lexbench.results import Result
 from lexbench.runner import jobs
@@ -27,11 +30,14 @@ from lexbench.runner.plan import Plan, job_of
 from lexbench.runner.search import read_run
 from lexbench.runner.systems import system
 from lexbench.storage import locks
-from lexbench.storage.node import Stored, references
+from lexbench.storage.node import Node, Stored, references
 from lexbench.storage.store import Store, finished_folders, readable, readable_bytes
+from lexbench.types import MultiVectors
 
 _KEPT = ("corpora", "encodings", "results")  # kinds that a later command may use although no result uses them
 _SHOWN = 3  # users of an artifact
+_VECTORS = 8  # documents per encoding that are encoded again
+_ROUNDING = 0.2  # of the length of a vector, which other processors and batches may change by rounding
 
 
 class StoredItem(msgspec.Struct, frozen=True, kw_only=True):
@@ -286,7 +292,7 @@ def _result(folder: Path) -> Result | None:
 
 
 def _difference(store: Store, folder: Path, result: Result, progress: Progress) -> str:
-    """Make a result again, from the stored corpora and vectors; return what differs, "" if nothing does."""
+    """Make a result again from the stored corpora and vectors, and some of the vectors; return what differs, or ""."""
     contract, source = find_again(result.dataset, store.place(result.digests))
     expression = result.expression or result.system
     with TemporaryDirectory(dir=store.root) as place:
@@ -301,10 +307,47 @@ def _difference(store: Store, folder: Path, result: Result, progress: Progress) 
         before = next((store.root / kind).glob(f"*-{key}"), None)
         after = outcome.kept if isinstance(outcome.kept, Path) else None
         same_run = before is None or after is None or _same_run(before, after)
+        with Graph(Store(Path(place)), progress) as graph:
+            if outcome.run and (line := next(_exchanged(outcome.run, graph), "")):
+                return line
     different = [name for name, values in result.per_query.items() if outcome.result.per_query.get(name) != values]
     if different:
         return f"its values of {', '.join(different)} differ when it is made again"
     return "" if same_run else "its lists differ when they are made again, and its values do not"
+
+
+def _exchanged(run: Node[Any], graph: Graph) -> Iterator[str]:
+    """Yield a line for each corpus that a run is made from with other texts than were written, and for other vectors."""
+    parts = {graph.key(node): node for node in _nodes_of(run) if isinstance(node, StoredTexts | CorpusVectors)}
+    for node in parts.values():
+        if isinstance(node, CorpusVectors):
+            if not _same_vectors(node, graph):
+                yield f"the vectors of {node.label()} differ when some are made again; remove its encoding"
+        elif (corpus := graph.open(node)).digest() != corpus.fingerprint:
+            yield f"the texts of {node.label()} are not those of its fingerprint; remove its corpus"
+
+
+def _nodes_of(node: Node[Any]) -> Iterator[Node[Any]]:
+    """Yield *node*, and everything that it is made from."""
+    yield node
+    for part in node.parts().values():
+        yield from _nodes_of(part)
+
+
+def _same_vectors(node: CorpusVectors, graph: Graph) -> bool:
+    """Encode a few documents again, and return whether their stored vectors are these, but for rounding."""
+    corpus, encoder = graph.open(node.corpus), node.encoder
+    positions = np.unique(np.linspace(0, len(corpus) - 1, _VECTORS).astype(np.int32))
+    documents = [document for at in positions.tolist() for document in corpus.documents(at, at + 1)]
+    made = encoder.encode_tokens(encoder.tokenise_documents(documents), lambda _count: None)
+    kept = read_rows(graph.stored(node).folder, positions)
+    first, second = (one.values if isinstance(one, MultiVectors) else one for one in (made, kept))
+    return first.shape == second.shape and bool(_length(first - second) <= _ROUNDING * _length(second))
+
+
+def _length(vectors: Any) -> float:
+    """Return the square root of the sum of squares of dense or sparse *vectors*."""
+    return float(np.linalg.norm(vectors if isinstance(vectors, np.ndarray) else vectors.data))
 
 
 def _same_run(one: Path, other: Path) -> bool:

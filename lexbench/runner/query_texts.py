@@ -15,6 +15,7 @@ from lexbench.results import QueryTexts, TextsOnce, no_texts
 from lexbench.trec.ids import encode, lookup, text_of
 from lexbench.trec.qrels import Qrels
 from lexbench.trec.runs import Run
+from lexbench.types import Judgement
 
 DEPTH = 100  # a document below this rank is as good as not found
 _BEGINNING = 70  # characters of a document
@@ -52,6 +53,18 @@ def query_texts(dataset: Dataset, corpus: StoredCorpus | None) -> QueryTexts:
         texts={query.query_id: query.text for query in dataset.queries},
         relevant=relevant,
         documents=beginnings(corpus, {name for of_query in relevant.values() for name in of_query}) if corpus else {},
+    )
+
+
+def relevant_documents(texts: QueryTexts, query_ids: Iterable[str]) -> Qrels:
+    """Return the relevant documents in *texts* as judgements of *query_ids*; a query that has none has one of grade 0.
+
+    Raises LexbenchError if grades are beyond those of judgements.
+    """
+    return Qrels.from_judgements(
+        Judgement(query, name, int(grade) if grade % 1 == 0 else grade)
+        for query in query_ids
+        for name, grade in (texts.relevant.get(query) or {"": 0}).items()
     )
 
 

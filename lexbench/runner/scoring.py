@@ -262,21 +262,28 @@ _PERFECT = 0.95  # share of the queries
 
 def too_good(lists: Run, qrels: Qrels, values: Mapping[str, NDArray[np.float64]]) -> Iterator[Note]:
     """Yield a note for each sign that *lists* were made from the judgements; *values* are those of queries, by measure."""
-    judged, best = join(lists, qrels), np.maximum.reduceat(qrels.grades, qrels.offsets[:-1])
+    judged = join(lists, qrels)
     relevant = judged.relevant(1)
     if len(qrels.query_ids) < _ENOUGH:
         return
-    graded = next((name for name in values if name.startswith("nDCG")), None)
-    answerable = int(np.count_nonzero(best > 0))
-    perfect = int(np.count_nonzero(values[graded][best > 0] >= 1)) if graded else 0
-    if perfect and perfect >= _PERFECT * answerable:
-        yield Note("too good", f"{graded} is 1 for {perfect} of {answerable} queries that have a relevant document")
+    graded = next((name for name in values if name.startswith("nDCG")), "")
+    if graded and (line := mostly_perfect(graded, values[graded], qrels)):
+        yield Note("too good", line)
     returned = int(judged.retrieved.sum())
     incomplete = np.diff(qrels.offsets).min() < len(np.unique(lists.docs))
     if returned and len(judged.entry) == returned and incomplete:
         yield Note("too good", f"all {returned:,} documents in its lists are judged for their query")
     if returned and np.array_equal(judged.retrieved, relevant) and len(np.unique(relevant)) > 1:
         yield Note("too good", "each of its lists is as long as the query has relevant documents")
+
+
+def mostly_perfect(measure: str, values: NDArray[np.float64], qrels: Qrels) -> str:
+    """Return a line if the *values* (queries,) of a measure are 1 for nearly all queries, and these are enough; else ""."""
+    answerable = np.maximum.reduceat(qrels.grades, qrels.offsets[:-1]) > 0
+    perfect = int(np.count_nonzero(values[answerable] >= 1))
+    if len(values) < _ENOUGH or not perfect or perfect < _PERFECT * np.count_nonzero(answerable):
+        return ""
+    return f"{measure} is 1 for {perfect} of {np.count_nonzero(answerable)} queries that have a relevant document"
 
 
 def noted(kind: NoteKind, lines: Iterable[str]) -> tuple[Note, ...]:

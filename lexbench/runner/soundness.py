@@ -1,13 +1,15 @@
 """Whether results can be believed: the one check of every command that reads results of files or of the store.
 
 A result must agree with itself (`contradictions`), with the contract of its dataset (`violations`), with its own system
-(`runner.origin_checks`), and with the judgements of its dataset, where they are on this machine (`runner.value_checks`).
+(`runner.origin_checks`), and with the judgements of its dataset, where they are on this machine (`runner.value_checks`). Of the
+user's own data, the relevant documents that a folder of results has are enough.
 Results that are shown together must have the same queries, judgements, corpus and rules (`results.check_comparable`).
 """
 
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from itertools import chain
 from math import inf
 from pathlib import Path
@@ -24,8 +26,24 @@ from lexbench.datasets.digests import query_ids_sha256
 from lexbench.datasets.location import find_source, is_here
 from lexbench.errors import CannotStart, InvalidFile, LexbenchError, with_meaning
 from lexbench.notation import Call, Expression, Value
-from lexbench.results import Entry, Result, Results, Seeds, SystemResults, file_name, files_of, load, load_any, texts_reader
-from lexbench.runner.origin_checks import contradictory_origin, impossible_origin, is_elsewhere, stated_expression
+from lexbench.results import (
+    UNRANKED,
+    Entry,
+    QueryTexts,
+    Result,
+    Results,
+    Seeds,
+    SystemResults,
+    file_name,
+    files_of,
+    load,
+    load_any,
+    no_texts,
+    texts_reader,
+)  # fmt: skip
+from lexbench.runner.origin_checks import contradictory_origin, impossible_origin, stated_expression
+from lexbench.runner.query_texts import relevant_documents
+from lexbench.runner.recipe_checks import candidates_of, stated_flags
 from lexbench.runner.timing_checks import impossible_timing, numbers_in
 from lexbench.runner.value_checks import impossible_values, native_measure, unattainable_values
 from lexbench.storage.artifact_folder import key_of
@@ -107,23 +125,34 @@ def check(result: Result, path: Path | None = None, suite: str = "", judged: dic
 
     A result of a *suite* must have the digests of its data, and no folder with the name of a dataset can take its place.
     """
-    for fault in _faults(result, {} if judged is None else judged, published=bool(suite)):
+    texts = texts_reader(path.parents[2], suite, result) if path and suite else no_texts
+    for fault in _faults(result, {} if judged is None else judged, texts, published=bool(suite)):
         line = refusal(result, fault, suite)
         raise InvalidFile(f"{path}: {line}") if path else CannotStart(line)
 
 
-def _faults(result: Result, judged: dict[str, Qrels | None], *, published: bool) -> Iterator[str]:
+def _faults(
+    result: Result, judged: dict[str, Qrels | None], texts: Callable[[], QueryTexts | None], *, published: bool
+) -> Iterator[str]:
     """Yield everything that is wrong with a result of a file, what is quickly seen first."""
     yield from contradictions(result)
     yield from violations(result, published=published)
     for timing in result.timings:
         yield from impossible_timing(result, timing)
-        if is_elsewhere(result.recipe) and "elsewhere" not in timing.flags:
-            yield f"its timing {timing.scenario}: another program or server answers, which its flags do not say"
+        for flag in stated_flags(result.recipe):
+            if flag not in timing.flags:
+                yield f"its timing {timing.scenario}: it is a {UNRANKED[flag]}, which its flags do not say"
     contract = find_contract(result.dataset)
     if published:  # else it may be compared because an older version of lexbench made it
-        yield from impossible_origin(result, contract)
+        try:
+            yield from impossible_origin(result, contract)
+        except (ValueError, LookupError, TypeError, AttributeError, RecursionError):  # e.g. settings that are a number
+            yield "its recipe has a form that lexbench does not write"
     yield from faults_by_judgements(result, judged)
+    with suppress(LexbenchError):  # of the file of texts
+        if contract is None and (own := texts()):
+            qrels = relevant_documents(own, result.query_ids)
+            yield from unattainable_values(result, qrels, only_relevant=True)
 
 
 def faults_by_judgements(result: Result, judged: dict[str, Qrels | None]) -> Iterator[str]:
@@ -134,6 +163,9 @@ def faults_by_judgements(result: Result, judged: dict[str, Qrels | None]) -> Ite
             judged[contract.id] = _judgements_here(contract)
         if qrels := judged[contract.id]:
             yield from unattainable_values(result, qrels)
+            noted = any(note.kind == "candidates" for note in result.notes)
+            if candidates_of(result.recipe) and not (noted or qrels.continuous or result.seeds):
+                yield "it has no note on the candidates of its first retriever"
 
 
 def _judgements_here(contract: Contract) -> Qrels | None:

@@ -1,4 +1,7 @@
-"""Timings that no measurement can give: rates against latencies, counts, flags, and the machine against its fingerprint."""
+"""Timings that no measurement can give: rates against latencies, counts, flags, memory, and the machine with its fingerprint.
+
+Dates and facts of machines are also checked of results without timings.
+"""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -34,22 +37,46 @@ _LEAST_PRODUCT, _MOST_PRODUCT = 0.8, 1.1
 _LEAST_TIME, _MOST_TIME = 0.6, 2.0  # timed seconds as a share of those that were asked for
 _MOST_APART = 2.0  # QPS of a process against that of all: passes that differ by more than 5 % are flagged as noisy
 _DISTURBED = {"noisy", "overhead"}  # flags of timings that are not ranked, or whose passes have other work in them
-_LATEST = timedelta(days=2)  # ahead of this machine's clock
+_FIRST = datetime(2026, 11, 21, tzinfo=UTC)  # the first line of lexbench
+_SKEW = timedelta(days=2)  # between clocks
+OLDEST_PYTHON = (3, 11)
+_TICK = 1 / 64  # seconds between two readings of the processor time that differ, on Windows
+_GIB = 2**30
+_LEAST_PROCESS = 8 << 20  # bytes of a process with Python and NumPy; it has 25 MiB and more
+_RESIDENT = ("pss_anonymous", "pss_file", "baseline", "peak_open", "peak_search")  # parts of the machine's memory
 
 
 def impossible_timing(result: Result, timing: Timing) -> Iterator[str]:
     """Yield what is impossible in a timing of a result, each beginning with its scenario."""
     incomplete = tuple(_numbers(timing))
-    faults = (*incomplete, *_counts(result, timing), *_flags(timing), *_machine(timing), *_sizes(result, timing))
+    faults = (*incomplete, *_counts(result, timing), *_flags(timing), *_machine(timing), *_memory(timing))
+    faults += tuple(_sizes(result, timing))
     if not incomplete:
         faults += tuple(_rates(timing))
     yield from (f"its timing {timing.scenario}: {fault}" for fault in faults)
 
 
-def in_the_future(written: str) -> bool:
-    """Return whether a date is ahead of this machine's clock by days. Raises ValueError if it is no date."""
-    date = datetime.fromisoformat(written)
-    return date.replace(tzinfo=date.tzinfo or UTC) > datetime.now(UTC) + _LATEST
+def impossible_date(written: str) -> str:
+    """Return why nobody can have measured on a date, with the date; "" if it can be."""
+    try:
+        date = datetime.fromisoformat(written)
+    except ValueError:
+        return f"{written!r}, which is no date"
+    date = date.replace(tzinfo=date.tzinfo or UTC)
+    if date > datetime.now(UTC) + _SKEW:
+        return f"{written}, which is in the future"
+    return f"{written}, before lexbench was written" if date < _FIRST - _SKEW else ""
+
+
+def impossible_machine(facts: Mapping[str, Any]) -> Iterator[str]:
+    """Yield facts that no machine with lexbench has: of the machine of a result, whose facts are texts, or of a timing."""
+    if "python" in facts:
+        found = re.match(r"(\d+)\.(\d+)", str(facts["python"]))
+        if not found or tuple(map(int, found.groups())) < OLDEST_PYTHON:
+            yield f"it was made by Python {facts['python']}, and lexbench needs {'.'.join(map(str, OLDEST_PYTHON))}"
+    for name in ("cores", "usable_cores", "logical_cores", "physical_cores"):
+        if not re.fullmatch("[1-9][0-9]*", str(facts.get(name, 1))):
+            yield f"its machine has {name} {facts[name]!r}"
 
 
 def _numbers(timing: Timing) -> Iterator[str]:
@@ -189,19 +216,42 @@ def _flags(timing: Timing) -> Iterator[str]:
 
 
 def _machine(timing: Timing) -> Iterator[str]:
-    """Yield contradictions of the machine and its fingerprint, and a date that is none or not yet."""
+    """Yield contradictions of the machine and its fingerprint, facts that no machine has, and an impossible date."""
     facts = {name: fact for name, fact in timing.machine.items() if name not in _PINNED}
     if digest(facts) != timing.fingerprint:
         yield "its fingerprint is not that of the facts of its machine"
-    try:
-        if in_the_future(timing.taken):
-            yield f"it was taken on {timing.taken}, which is in the future"
-    except ValueError:
-        yield f"it was taken on {timing.taken!r}, which is no date"
+    yield from impossible_machine(facts)
+    if fault := impossible_date(timing.taken):
+        yield f"it was taken on {fault}"
+    cores = [facts[name] for name in ("usable_cores", "logical_cores") if isinstance(facts.get(name), int)]
+    # A clock that ticks is ahead by a tick at most after each pass. Half of the passes may be shorter than the median pass.
+    rate = max(timing.qps_range.get("e2e", (0.0,))[-1], timing.qps.get("e2e", 0.0)) / max(timing.queries, 1)
+    if cores and timing.cpu_per_wall > max(cores) * ONE_THREAD + 2 * _TICK * rate:
+        yield f"it took {timing.cpu_per_wall:.2f} s of processor time per second, and its machine has {max(cores)} cores"
+
+
+def _memory(timing: Timing) -> Iterator[str]:
+    """Yield amounts of memory that contradict each other, the machine or the flags."""
+    memory, gib = timing.memory, str(timing.machine.get("memory_gib", ""))
+    if memory and "in process" in timing.flags:
+        yield "it has memory, which is not measured in the user's process"
+    if memory.get("peak_gpu") and "computed_on" not in timing.machine:
+        yield f"it has {memory['peak_gpu']:,} bytes of a GPU, and no GPU computed"
+    if ("pss_file" in memory) != ("baseline" in memory):
+        yield "its memory has pss_file or baseline, and each is measured with the other"
+    # Both are less than the process has: the one lacks what imports take, the other is of a process that only imports.
+    least = memory.get("pss_anonymous", 0) + memory.get("pss_file", 0) + memory.get("baseline", 0) // 2
+    for name, needed in {"peak_open": _LEAST_PROCESS, "peak_search": max(_LEAST_PROCESS, least)}.items():
+        if memory.get(name, needed) < needed:
+            yield f"its {name} is {memory[name]:,} bytes, and the process needs {needed:,}"
+    if re.fullmatch("[1-9][0-9]*", gib):  # rounded
+        for name in _RESIDENT:
+            if memory.get(name, 0) > (int(gib) + 1) * _GIB:
+                yield f"its {name} is {memory[name]:,} bytes, and its machine has {gib} GiB of memory"
 
 
 def _sizes(result: Result, timing: Timing) -> Iterator[str]:
     """Yield a size of the index that the files on disk contradict."""
-    index = result.sizes.get("index")
-    if index is not None and timing.disk and sum(timing.disk.values()) != index:
+    index = result.sizes.get("index")  # on its server, if it is on one
+    if index is not None and timing.disk and "elsewhere" not in timing.flags and sum(timing.disk.values()) != index:
         yield f"the files of its index have {sum(timing.disk.values()):,} bytes, and the result says {index:,}"

@@ -17,6 +17,7 @@ from lexbench.errors import LexbenchError, shortened
 from lexbench.measures import incomplete_report, parse_native
 from lexbench.plugins import Measure
 from lexbench.results import KEPT, Result, kept_ids
+from lexbench.runner.scoring import mostly_perfect
 from lexbench.trec.ids import text_of
 from lexbench.trec.judged_run import join
 from lexbench.trec.qrels import Qrels
@@ -214,19 +215,30 @@ def _unjudged_bounds(result: Result) -> Iterator[str]:
 # ---- what the judgements allow ---------------------------------------------------------------------------------------------
 
 
-def unattainable_values(result: Result, qrels: Qrels) -> Iterator[str]:
+def unattainable_values(result: Result, qrels: Qrels, *, only_relevant: bool = False) -> Iterator[str]:
     """Yield what is impossible in the values per query of a result with the judgements *qrels* of its dataset.
 
     Values of at most as many documents as the result keeps must be those of the kept documents. Deeper ones must lie between
-    what the kept documents alone reach, and what they reach if all other relevant documents follow.
+    what the kept documents alone reach, and what they reach if all other relevant documents follow. If *qrels* have
+    *only_relevant* documents, what depends on the others is not checked.
     """
     if result.seeds is not None or tuple(result.query_ids) != qrels.query_ids:
         return
-    scored = _scored(result)
+    scored = [one for one in _scored(result) if not (only_relevant and one.kind == "Judged")]
     for one in scored:
         yield from _by_judgements(result, one, scored, qrels)
     if result.top:
         yield from _kept_documents(result, scored, qrels)
+    if not only_relevant:
+        yield from _faults_of_unjudged(result, qrels)
+    for text in result.means:
+        if (measure := own_measure(text)) and not hasattr(measure, "counted_by") and text not in result.ties:
+            yield f"{text} has no interval for ties"
+    # Of measures that were added later, only those of the first run decided on the note.
+    graded = {text: np.array(values) for text, values in result.per_query.items() if text.startswith("nDCG")}
+    perfect = [mostly_perfect(text, values, qrels) for text, values in graded.items() if len(values) == len(qrels.query_ids)]
+    if perfect and all(perfect) and not any(note.kind == "too good" for note in result.notes):
+        yield f"{perfect[0]}, and no note says that this is too good"
 
 
 def _by_judgements(result: Result, one: _Scored, scored: Sequence[_Scored], qrels: Qrels) -> Iterator[str]:
@@ -386,15 +398,19 @@ def _kept_documents(result: Result, scored: Sequence[_Scored], qrels: Qrels) -> 
             at = int(wrong.argmax())
             span = f"the documents that it keeps allow {low[at]:.6g} to {high[at]:.6g}"
             yield from _said(result, one.text, one.values, wrong, span)
-    yield from _bounds_of_kept(result, run, qrels)
 
 
-def _bounds_of_kept(result: Result, run: Run, qrels: Qrels) -> Iterator[str]:
-    """Yield a bound for unjudged documents that the kept documents contradict, or that is missing."""
+def _faults_of_unjudged(result: Result, qrels: Qrels) -> Iterator[str]:
+    """Yield a bound for unjudged documents that the kept documents contradict, or that is missing; or their wrong number."""
+    if result.lists and result.lists.judged != (count := len(np.unique(qrels.doc_ids))):
+        yield f"it says that {result.lists.judged:,} documents are judged, and these are {count:,}"
+    if not result.top:
+        return
+    run = kept_run(result)
     shallow = [text for text in result.means if (one := own_measure(text)) and one.cutoff and one.cutoff <= KEPT]
     for text, bounds in incomplete_report(run, qrels, shallow).items():
-        if text not in result.incomplete or text not in result.ties:
-            yield f"{text} has no bounds for unjudged documents, or no interval for ties"
+        if text not in result.incomplete:
+            yield f"{text} has no bounds for unjudged documents"
         elif abs(result.incomplete[text].highest - bounds.highest) > _CLOSE:
             found = result.incomplete[text].highest
             yield f"{text} is at most {found:.6g} if unjudged documents count, and the kept documents give {bounds.highest:.6g}"

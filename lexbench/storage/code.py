@@ -16,7 +16,7 @@ import struct
 import sys
 import sysconfig
 from base64 import urlsafe_b64encode
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import cache
 from importlib import metadata
@@ -82,6 +82,21 @@ def recoded(before: Any, after: Any) -> Iterator[str]:
     elif isinstance(before, list) and isinstance(after, list):
         for one, other in zip(before, after, strict=False):
             yield from recoded(one, other)
+
+
+def outdated(recipe: Any, find: Callable[[str], type | None]) -> Iterator[str]:
+    """Yield the identity of each plug-in in a recipe whose code has changed since; *find* returns its class, or None.
+
+    Code that was released then is not looked at.
+    """
+    if isinstance(recipe, Mapping):
+        name = str(recipe.get("plugin", ""))
+        plugin = find(name) if CODE in recipe else None
+        if plugin and code_digest(plugin) != recipe[CODE]:
+            yield name
+        recipe = list(recipe.values())
+    for value in recipe if isinstance(recipe, list | tuple) else ():
+        yield from outdated(value, find)
 
 
 def codes(facts: Any) -> Iterator[str]:

@@ -25,17 +25,21 @@ from lexbench.datasets.location import typed_place
 from lexbench.display.progress import Progress
 from lexbench.errors import CannotStart, CommandError, LexbenchError, shortened
 from lexbench.measures import cutoff as cutoff_of
+from lexbench.measures.judged import Judged
 from lexbench.notation import PYTHON_OBJECT
 from lexbench.results import SINGLE, QueryTexts, Result, Timing
 from lexbench.runner import jobs
 from lexbench.runner.plan import Job, plan_of
-from lexbench.runner.query_texts import query_texts, relevant_ranks
+from lexbench.runner.query_texts import query_texts, relevant_documents, relevant_ranks
 from lexbench.runner.systems import imported, named_systems
+from lexbench.runner.value_checks import own_measure
 from lexbench.storage import environment
 from lexbench.storage.artifact_folder import digest
 from lexbench.storage.store import Store
 from lexbench.timing.protocol import TimingSettings
 from lexbench.timing.timer import Timer
+from lexbench.trec.judged_run import join
+from lexbench.trec.runs import Run
 
 _WORST = 5  # queries in a report
 _RANKED = 20  # documents per query whose ranks the baseline keeps
@@ -230,7 +234,8 @@ def check(
 ) -> GateRun:
     """Compare a measurement with the baseline and the limits of its gate.
 
-    Raises CannotStart if there is no baseline, if it is 0 for all queries, or of other queries, data or another measure.
+    Raises CannotStart if there is no baseline, if it is 0 for all queries, if it is of other queries, data or another measure,
+    or if its values are not those of its ranks.
     """
     if baseline is None:
         raise CannotStart(f"gate {gate.name!r} has no baseline; {_ACCEPT}")
@@ -245,6 +250,8 @@ def check(
         raise CannotStart(f"gate {gate.name!r}: {other} changed since the baseline; {_ACCEPT}")
     if strays := baseline.values.keys() ^ now.values.keys():
         raise CannotStart(f"gate {gate.name!r}: query {min(strays)!r} is not in both its baseline and its dataset; {_ACCEPT}")
+    if edited := next(_contradictions(baseline, measured), ""):
+        raise CannotStart(f"gate {gate.name!r}: {edited}; {_ACCEPT}")
     ids = list(baseline.values)
     before, after = (np.array([one.values[query] for query in ids]) for one in (baseline, now))
     quality = judge(before, after, gate.margin, confidence=confidence, tests=tests)
@@ -265,6 +272,24 @@ def check(
         notes=notes,
         worst_queries=[_lost(measured, baseline, now, query) for query in lost],
     )
+
+
+def _contradictions(baseline: Baseline, measured: Measured) -> Iterator[str]:
+    """Yield the queries whose value in a baseline is not that of the ranks of relevant documents beside it."""
+    one, protocol = own_measure(baseline.measure), measured.job.contract.protocol
+    of_others = isinstance(one, Judged) or hasattr(one, "counted_by") or getattr(one, "ties", None)
+    kept = (protocol.self_match, protocol.drop_grade) == ("keep", None)  # ranks are counted before documents are left out
+    if not one or of_others or not one.cutoff or one.cutoff > _RANKED or not kept:
+        return
+    depth = min(_RANKED, baseline.depth)
+    found = {query: {rank: name for name, rank in baseline.ranks.get(query, {}).items()} for query in baseline.values}
+    places = [(query, ranked.get(at, f"\n{at}"), -at) for query, ranked in found.items() for at in range(1, depth + 1)]
+    queries, documents, scores = zip(*places, strict=True)
+    run = Run.from_entries(queries, documents, scores)
+    qrels = relevant_documents(measured.texts, baseline.values)
+    for query, value in zip(qrels.query_ids, one.per_query(join(run, qrels, one.depth)).tolist(), strict=True):
+        if abs(value - baseline.values[query]) > 10**-_DIGITS:
+            yield f"its baseline has {baseline.values[query]:g} for query {query!r}, and the ranks beside it give {value:.6g}"
 
 
 def _lost(measured: Measured, baseline: Baseline, now: Baseline, query: str) -> QueryChange:
