@@ -475,6 +475,9 @@ def test_sparse_routers(place, tmp_path, case, strategy):
     queries = [SparseStaticEmbedding(tokenizer, weight=weights)]
     router = Router.for_query_document(query_modules=queries, document_modules=documents)
     assert check(library.SparseEncoder(modules=[router], device="cpu", **ROUTED[case]), tmp_path).startswith("inference_free(")
+    checkpoints.reconfigure(tmp_path / "saved" / "query_0_SparseStaticEmbedding", power=2)
+    with pytest.raises(CommandError, match=r"does not know the setting power \(2\)"):
+        system(f'inference_free(model="{tmp_path / "saved"}")')
 
 
 # ---- late interaction ------------------------------------------------------------------------------------------------------
@@ -543,6 +546,12 @@ CHANGED = {  # a file, its change, and the message
     "a length in words": (BERT, {"max_seq_length": "48"}, "max_seq_length is '48', which lexbench does not do"),
     "half a token": (BERT, {"query_length": 12.5}, "query_length is 12.5, which lexbench does not do"),
     "a prompt of numbers": (ABOUT, {"prompts": {"query": 5}}, "prompts is {'query': 5}, which lexbench does not do"),
+    "a switch in words": (BERT, {"do_lower_case": "false"}, "do_lower_case is 'false', which lexbench does not do"),
+    "an old switch": ("1_Pooling/config.json", {"pooling_mode_cls_token": 1}, "pooling_mode_cls_token is 1, which lexbench"),
+    "null for false": ("1_Pooling/config.json", {"include_prompt": None}, "include_prompt is None, which lexbench does not do"),
+    "no dimensions": (ABOUT, {"truncate_dim": 0}, "truncate_dim is 0, which lexbench does not do"),
+    "another class": (ABOUT, {"model_type": "CrossEncoder"}, "a CrossEncoder, and no SentenceTransformer"),
+    "expansion to come": (BERT, {"query_expansion": EXPANSION | {"strategy": "max"}}, "query_expansion is {'strategy': 'max'"),
     "no such default": (ABOUT, {"default_prompt_name": "x"}, "default_prompt_name is 'x', and there is no such prompt"),
     "no number": (ABOUT, {"truncate_dim": "many"}, r"truncate_dim is 'many', which lexbench does not do"),
     "too wide": (ABOUT, {"truncate_dim": 64}, r"dense\(dimensions=64\): .* makes 32 dimensions; type fewer"),

@@ -27,7 +27,8 @@ from lexbench.encoders._looked_up import looked_up
 from lexbench.encoders.sparse_mlm import SparseMLM
 from lexbench.errors import CommandError, InvalidFile, MissingData
 from lexbench.models.architectures import masked_lm_files
-from lexbench.models.checkpoint import IDF, QUERY_EXPANSIONS, VOCABULARY, CheckpointFiles, fetch, read_json, routes
+from lexbench.models.checkpoint import IDF, QUERY_EXPANSIONS, VOCABULARY, CheckpointFiles, fetch, routes
+from lexbench.models.stated_modules import Keys
 from lexbench.models.stated_settings import TEXT_HEAD_FILE
 from lexbench.models.token_batches import plain_copy
 from lexbench.registry import runtime
@@ -164,7 +165,9 @@ def _table_file(folder: Path) -> Path:
             "give the object: lexbench.run(data, [SparseEncoder(FOLDER)])"
         )
     place = folder / found.query[0].subfolder
-    named = read_json(place / "config.json").get("path")  # set if the module was made from a file
+    keys = Keys(place / "config.json")
+    named = keys.take("path")  # set if the module was made from a file
+    keys.end("frozen")
     return place / Path(str(named)).name if named else place / "model.safetensors"
 
 

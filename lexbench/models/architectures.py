@@ -421,7 +421,7 @@ def classifier_files(top: Path) -> CheckpointFiles:
         raise CommandError(f"{top}: it puts a prompt before texts ({ABOUT}); lexbench does not: take another reranker")
     length = length_limit(folder, files.config)
     if listed:  # sentence-transformers reads its own files beside modules.json alone
-        about(top)
+        about(top, "CrossEncoder")
         length = transformer(folder, files.config, "sequence-classification").document_length
     return replace(files, defaults={"length": length} if length else {})
 
