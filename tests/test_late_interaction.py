@@ -10,6 +10,7 @@ import pytest
 import torch
 import transformers
 from checkpoints import colbert
+from tokenizers.pre_tokenizers import Metaspace
 
 from lexbench import registry
 from lexbench.errors import CommandError, InvalidFile
@@ -197,6 +198,22 @@ def test_punctuation_that_the_vocabulary_lacks_skips_unknown_words(tmp_path, mon
     assert np.diff(found.offsets).tolist() == [6, 5, 4]  # [CLS], marker, words and [SEP]
     if form == "authors":
         same(found, [Reference(folder).document(text, 20) for text in ("the # of a", "sparse \u20ac, dense", "w")])
+
+
+def test_colberts_authors_skip_punctuation_as_their_tokenizer_reads_it(tmp_path):
+    """A tokenizer of sentencepiece reads a character alone as a word, here "_!", which is what ColBERT skips then."""
+    folder = colbert(tmp_path / "made", doc_maxlen=20)
+    words = [*checkpoints.SPECIAL, "[unused0]", "[unused1]", "_the", "_!", "!"]
+    tokenizer = checkpoints.Tokenizer(checkpoints.WordLevel({word: i for i, word in enumerate(words)}, unk_token="[UNK]"))
+    tokenizer.pre_tokenizer = Metaspace(replacement="_")
+    ends = [("[CLS]", 2), ("[SEP]", 3)]
+    tokenizer.post_processor = checkpoints.TemplateProcessing(single="[CLS] $A [SEP]", special_tokens=ends)
+    roles = {f"{role}_token": f"[{role.upper()}]" for role in ("pad", "unk", "cls", "sep", "mask")}
+    transformers.PreTrainedTokenizerFast(tokenizer_object=tokenizer, **roles).save_pretrained(folder)
+    (checkpoints.Path(folder) / "vocab.txt").unlink()
+    made = registry.create("encoders", Call("late_interaction", (), (("model", folder), ("device", "cpu"))))
+
+    same(made.encode_document(["the !", "the ?"]), [Reference(folder).document(text, 20) for text in ("the !", "the ?")])
 
 
 def test_layers_of_pylate_are_run(tmp_path):
