@@ -184,6 +184,9 @@ def transformer(folder: Path, config: Mapping[str, Any], task: str = "feature-ex
     keys.only("module_output_name", "scores" if task == "sequence-classification" else "token_embeddings")
     for name in ("processing_kwargs", "model_args", "tokenizer_args", "config_args"):
         keys.only(name, {})
+    if task == "sequence-classification":  # a reranker does not read these two
+        keys.only("query_length")
+        keys.only("document_length")
     expansion = keys.take("query_expansion", {})
     if expansion and (expansion.get("strategy") not in ("fixed", "min") or not _EXPANSION.issuperset(expansion)):
         raise keys.refusal("query_expansion", expansion)
