@@ -30,6 +30,7 @@ from lexbench.models.stated_modules import (
     Keys,
     about,
     head,
+    length_limit,
     mask,
     pooling,
     splade_pooling,
@@ -202,6 +203,8 @@ def _sparse_encoder_settings(folder: Path, config: Mapping[str, Any], *, documen
     if activation not in _ACTIVATIONS:
         raise CommandError(f"{folder}: its activation is {activation!r}; lexbench does {', '.join(_ACTIVATIONS)}")
     stated, keys = about(folder, _SPARSE), transformer(place, config, "fill-mask")
+    found = routes(folder) if documents_only else None
+    cut = length_limit(folder / found.query[0].subfolder, {}) if found and found.query else 0  # of queries, by their tokenizer
     if keys.lowercase:
         raise CommandError(f"{folder}: it lower-cases texts (do_lower_case); leave that to the tokenizer")
     if keys.expansion:
@@ -214,7 +217,7 @@ def _sparse_encoder_settings(folder: Path, config: Mapping[str, Any], *, documen
         **{name: value for name, value in settings.items() if value not in (0, "max")},
         **({"similarity": "cosine"} if stated.similarity == "cosine" else {}),
         **_prompts(stated),
-        **_lengths(keys.query_length, keys.document_length),
+        **_lengths(min(cut or keys.query_length, keys.query_length or cut), keys.document_length),
     }
 
 
