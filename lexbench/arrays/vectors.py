@@ -75,8 +75,9 @@ def _vectors(returned: Any, columns: dict[str, int]) -> Any:
     if isinstance(returned, MultiVectors):
         check_numbers(returned.values)
         values, offsets = np.asarray(returned.values, np.float32), np.asarray(returned.offsets)
-        whole = offsets.dtype.kind in "iu" and [*offsets[:1], *offsets[-1:]] == [0, len(values)]
-        return MultiVectors(values, offsets) if whole and values.ndim == 2 and (np.diff(offsets) >= 0).all() else None  # noqa: PLR2004 - a matrix
+        are_numbers = offsets.dtype.kind in "iu" and values.ndim == 2  # noqa: PLR2004 - a matrix
+        fit = are_numbers and [*offsets[:1], *offsets[-1:]] == [0, len(values)] and (np.diff(offsets) >= 0).all()
+        return MultiVectors(values, offsets) if fit else None
     check_numbers(returned)
     returned = without_torch(returned)
     if not isinstance(returned, list | tuple) and hasattr(returned, "__array__"):  # also of JAX, TensorFlow and pandas
