@@ -229,7 +229,7 @@ def test_layers_of_pylate_are_run(tmp_path):
 
 ONES = torch.ones(DIMENSIONS)
 PYLATE = {  # changed settings of a PyLate folder, and the message, "" for what changes nothing
-    "unknown": ({"a_key_to_come": 3}, r"does not know the setting a_key_to_come \(3\)"),
+    "unknown": ({"a_key_to_come": 3}, r"setting a_key_to_come \(3\), .*\[ColBERT\(FOLDER\)\]"),
     "cut": ({"truncate_dim": 4}, "PyLate cuts no vectors; remove truncate_dim"),
     "default": ({"default_prompt_name": "x"}, "default_prompt_name is 'x', and there is no such prompt"),
     "distance": ({"similarity_fn_name": "euclidean"}, "its similarity is euclidean .* this encoder does maxsim, cosine, dot"),

@@ -43,14 +43,16 @@ _EXPANSION = {"strategy", "length", "attend", "token"}
 _FUNCTION_PREFIX = "torch.nn."
 _NO_LIMIT = 10**9  # tokens; transformers writes 10**30 for none
 _SHOWN = 60  # characters of a value in a message
-_INSTEAD = ", or give the object: lexbench.run(data, [SentenceTransformer(FOLDER)])"
+_INSTEAD = ", or give the object: lexbench.run(data, [%s(FOLDER)])"
 
 
 class Keys:
     """The settings in one JSON file. Each is taken by its name, and `end` refuses those that are left."""
 
-    def __init__(self, path: Path, *, optional: bool = False, instead: str = _INSTEAD) -> None:
-        self._path, self._instead = path, instead
+    def __init__(self, path: Path, *, optional: bool = False, kind: str = "SentenceTransformer") -> None:
+        self._path = path
+        # Objects of rerankers, and of ColBERT's authors, cannot be given to `lexbench.run`.
+        self.instead = _INSTEAD % kind if kind not in ("CrossEncoder", "") else "; take another model"
         self._left = dict(optional_json(path) if optional else read_json(path))
 
     def take(self, name: str, default: Any = None) -> Any:
@@ -83,7 +85,7 @@ class Keys:
     def refusal(self, name: str, value: Any) -> CommandError:
         """Return the error for a *value* that lexbench does not do."""
         shown = shortened(repr(value), _SHOWN)
-        return CommandError(f"{self._path}: {name} is {shown}, which lexbench does not do{self._instead}")
+        return CommandError(f"{self._path}: {name} is {shown}, which lexbench does not do{self.instead}")
 
     def end(self, *without_effect: str) -> None:
         """Raise CommandError if a key is left that has a value and is not one of those *without_effect*."""
@@ -91,7 +93,7 @@ class Keys:
             value = shortened(repr(self._left[left[0]]), _SHOWN)
             raise CommandError(
                 f"{self._path}: lexbench does not know the setting {left[0]} ({value}), so its vectors could be others; remove "
-                f"it if it has no effect{self._instead}"
+                f"it if it has no effect{self.instead}"
             )
 
 
@@ -119,13 +121,15 @@ def about(folder: Path, *model_types: str) -> About:
 
     Raises CommandError for a key that lexbench does not know, or a model that is none of *model_types*.
     """
-    keys = Keys(folder / ABOUT, optional=True)
+    keys = Keys(folder / ABOUT, optional=True, kind=model_types[0])
     if (kind := keys.take("model_type")) not in (None, *model_types):
         raise CommandError(f"{folder}: a {kind}, and no {model_types[0]} ({ABOUT})")
     by_name = keys.take("prompts", {})
     default_name = keys.take("default_prompt_name", "")
     if default_name and default_name not in {*by_name, "query", "document"}:  # these two may be missing, and are then empty
-        raise CommandError(f"{folder / ABOUT}: default_prompt_name is {default_name!r}, and there is no such prompt{_INSTEAD}")
+        raise CommandError(
+            f"{folder / ABOUT}: default_prompt_name is {default_name!r}, and there is no such prompt{keys.instead}"
+        )
     if not all(isinstance(prompt or "", str) for prompt in by_name.values()):
         raise keys.refusal("prompts", by_name)
     stated = keys.take("similarity_fn_name")
@@ -235,13 +239,14 @@ def head(folder: Path, listed: Sequence[Module], stream: str = "sentence_embeddi
     Raises CommandError for a module that is no step of a head.
     """
     steps: list[str] = []
+    kind = "SentenceTransformer" if stream == "sentence_embedding" else "MultiVectorEncoder"
     for module in listed:
         place = folder / module.subfolder / "config.json"
         if module.kind in ("Dropout", "MultiVectorMask"):  # the first does nothing when a model encodes
             continue
         if module.kind not in HEAD_MODULES or (module.kind == "LayerNorm" and stream != "sentence_embedding"):
-            raise CommandError(f"{folder}: a module {module.kind}, which lexbench does not run{_INSTEAD}")
-        keys = Keys(place, optional=module.kind == "Normalize")
+            raise CommandError(f"{folder}: a module {module.kind}, which lexbench does not run{_INSTEAD % kind}")
+        keys = Keys(place, optional=module.kind == "Normalize", kind=kind)
         keys.only("module_input_name", stream)
         keys.only("module_output_name", stream)
         if module.kind == "Normalize":

@@ -362,7 +362,7 @@ def late_interaction_defaults(folder: Path, config: Mapping[str, Any]) -> dict[s
 
 def _colbert_settings(metadata: Path) -> dict[str, Any]:
     """Return the settings in the file of a ColBERT's authors; others of it are for training and indexes."""
-    keys = Keys(metadata, instead="; take another model")
+    keys = Keys(metadata, kind="")
     for name, value in _ONLY.items():
         keys.only(name, value)
     length = keys.count("query_maxlen") or 32
@@ -426,7 +426,7 @@ def _pylate_settings(folder: Path, config: Mapping[str, Any], listed: list[Modul
     keys, steps = transformer(folder / listed[0].subfolder, config), head(folder, listed[1:], "token_embeddings")
     if keys.lowercase:
         raise CommandError(f"{folder}: it lower-cases texts (do_lower_case); leave that to the tokenizer")
-    stated, says = about(folder, "ColBERT", _SINGLE), Keys(folder / ABOUT, optional=True, instead="; take another model")
+    stated, says = about(folder, "ColBERT", _SINGLE), Keys(folder / ABOUT, optional=True, kind="ColBERT")
     if any(prompts(folder).values()):
         raise CommandError(f"{folder}: it puts a prompt before texts ({ABOUT}); lexbench does not")
     if stated.dimensions or stated.terms:
