@@ -339,6 +339,14 @@ def no_special_tokens(folder):
     reconfigure(checkpoints.masked_lm(folder, "modernbert"), "tokenizer_config.json", cls_token=None, pad_token=None)
 
 
+def random_pieces(folder):
+    """Put a RoBERTa there whose tokenizer leaves out pieces at random."""
+    (folder / "vocab.txt").unlink()
+    reconfigure(checkpoints.masked_lm(folder, "roberta"), "tokenizer_config.json", tokenizer_class="PreTrainedTokenizerFast")
+    content = json.loads((folder / "tokenizer.json").read_bytes())
+    (folder / "tokenizer.json").write_text(json.dumps(content | {"model": content["model"] | {"dropout": 0.1}}))
+
+
 def sparse_encoder(name, **settings):
     """Return a change that makes the folder a SparseEncoder, and changes settings in its file *name*."""
     return lambda folder: reconfigure(checkpoints.masked_lm(folder, form="sparse_encoder"), name, **settings)
@@ -416,6 +424,7 @@ BROKEN = {  # by error and fault: the change that makes a folder wrong, and the 
         "architectures is a number": (config(architectures=5), "makes no sense"),
         "no word for what is unknown": (no_unknown, "the tokenizer"),
         "a table that is none": (config(lexbench="text"), "`lexbench` in config.json is no table"),
+        "random pieces": (random_pieces, "its tokenizer leaves out pieces at random"),
         "no special tokens": (no_special_tokens, "the tokenizer has no first and no padding token"),
         "no list of modules": (modules({"type": 1}), "no list of modules"),
         "a pointer": (put("model.safetensors", POINTER), "Git LFS has not downloaded this file; type: git -C"),

@@ -171,6 +171,15 @@ def test_padding_on_the_left(tmp_path, architecture, file):
         assert close(dense(folder, document_length=48).encode_document(texts), by_transformers)
 
 
+def test_positions_are_counted_from_the_padding_of_the_model(tmp_path):
+    """A RoBERTa takes as many tokens as its config.json implies, also if its tokenizer pads with another token."""
+    folder = checkpoints.masked_lm(tmp_path / "model", "roberta")
+    text = ["a" * 99]
+    expected = dense(folder, document_length=62).encode_document(text)
+    checkpoints.reconfigure(folder, "tokenizer_config.json", pad_token="</s>")
+    assert close(dense(folder, document_length=62).encode_document(text), expected)
+
+
 @pytest.mark.parametrize("types", [False, True])
 def test_titles_as_pairs(bert, types):
     """A pair of title and passage has types 0 and 0 (coCondenser), or 0 and 1 (SimLM). A missing title is "-".

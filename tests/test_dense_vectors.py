@@ -265,6 +265,7 @@ def test_arrays_in_memory_are_a_system(form, store, tmp_path):
         ((["d"], np.ones((2, 2))), "documents: 2 vectors, and 1 ids"),
         (([0.5], np.ones((1, 2))), "documents: the _id 0.5 is not a string"),
         ({"d": np.ones(2, np.uint8)}, "documents: uint8 are codes"),
+        ({"d": np.ma.array([1.0, 2.0], mask=[True, False])}, "documents: vectors with masked values"),
     ],
 )
 def test_arrays_in_memory_that_are_no_vectors_are_refused(documents, said):

@@ -39,8 +39,8 @@ def turned(states, config):
     return found
 
 
-def reference(folder, ids):
-    """Return the logits (length, vocabulary) of one text."""
+def reference(folder, ids, seen=None):
+    """Return the logits (length, vocabulary) of one text whose positions see the first *seen* ones; None: all."""
     config = json.loads((folder / "config.json").read_text())
     state = checkpoints.load_file(folder / "model.safetensors")
     state = {name: tensor.double() for name, tensor in state.items()}
@@ -60,7 +60,7 @@ def reference(folder, ids):
         query, key, value = linear(states, f"{under}.attention.qkv_proj").view(len(ids), 3, 2, -1).unbind(1)
         query, key = turned(query, config), turned(key, config)
         scores = torch.einsum("ihd,jhd->hij", query, key) / math.sqrt(query.shape[-1])
-        gathered = torch.einsum("hij,jhd->ihd", scores.softmax(-1), value).flatten(1)
+        gathered = torch.einsum("hij,jhd->ihd", scores[..., :seen].softmax(-1), value[:seen]).flatten(1)
         states = norm(states + linear(gathered, f"{under}.attention.o_proj"), f"{under}.attn_ln")
         up, gate = linear(states, f"{under}.mlp.up_gate_proj").chunk(2, -1)
         states = norm(states + linear(functional.gelu(gate) * up, f"{under}.mlp.down_proj"), f"{under}.mlp_ln")
@@ -89,6 +89,18 @@ def test_vectors_follow_the_equations(tmp_path, changes):
     assert np.allclose(made.encode_document(TEXTS).toarray(), expected, rtol=0, atol=1e-5)
     assert made.notes()[-1].endswith("lexbench runs none of it, and follows config.json")
     assert made.identity()
+
+
+def test_states_of_padding_are_computed_on_request(tmp_path):
+    """Unseen positions, e.g. [MASK] in the queries of ColBERT, see the real tokens alone, by the equations."""
+    folder = gte(tmp_path / "gte")
+    model = load_masked_lm(masked_lm_files(folder), dtype=torch.float32)
+    ids = torch.randint(2, 100, (2, 9), generator=torch.Generator().manual_seed(1))
+    with torch.inference_mode():
+        states = model.body(ids, torch.arange(9) < torch.tensor([[5], [9]]), padding=True).last_hidden_state
+        logits = functional.linear(model.transform(states), model.weight, model.bias)
+    for found, row, seen in zip(logits, ids, (5, 9), strict=True):
+        assert np.allclose(found, reference(folder, row, seen), rtol=0, atol=1e-5)
 
 
 def test_fewer_bits_come_close(tmp_path):

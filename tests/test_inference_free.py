@@ -17,6 +17,7 @@ from lexbench.encoders.inference_free import load_tokenizer, tokenizer_file
 from lexbench.errors import InvalidFile, MissingData
 from lexbench.models import added_terms
 from lexbench.models.added_terms import AddedTerms, TextHead
+from lexbench.models.token_batches import plain_copy
 from lexbench.notation import Call
 from lexbench.runner import jobs
 from lexbench.runner.plan import plan_dataset
@@ -174,7 +175,7 @@ def test_a_table_of_another_tokenizer_is_refused(bert, tmp_path):
 
 def test_the_tool_weighs_tokens_by_their_documents(bert, tmp_path, bread):
     """tools/idf_table.py gives a token in n of N documents the weight log(1 + (N - n + .5) / (n + .5))."""
-    tokenizer = load_tokenizer(tokenizer_file(bert))
+    tokenizer = plain_copy(load_tokenizer(tokenizer_file(bert)))
     weights = idf_table.table(str(bread), tokenizer)
     documents = [
         set(tokenizer.encode(one.text, add_special_tokens=False).tokens) for one in find_folder(bread).source.documents()

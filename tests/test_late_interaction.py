@@ -10,6 +10,7 @@ import pytest
 import torch
 import transformers
 from checkpoints import colbert
+from tokenizers.pre_tokenizers import Metaspace
 
 from lexbench import registry
 from lexbench.errors import CommandError, InvalidFile
@@ -183,6 +184,38 @@ def test_folders_of_pylate_are_read(tmp_path, expansion):
     same(made.encode_document(TEXTS[:4]), theirs.encode_document(TEXTS[:4]))
 
 
+FEWER = tuple(token for token in checkpoints.COLBERT_VOCABULARY if token not in {"#", "@"})
+
+
+@pytest.mark.parametrize("form", ["authors", "PyLate"])
+def test_punctuation_that_the_vocabulary_lacks_skips_unknown_words(tmp_path, monkeypatch, form):
+    """ColBERT and PyLate skip the token of each punctuation character, which is [UNK] for one that is not in the vocabulary."""
+    monkeypatch.setattr(checkpoints, "COLBERT_VOCABULARY", FEWER)
+    folder = colbert(tmp_path / "made", doc_maxlen=20) if form == "authors" else pylate(tmp_path, model_type="ColBERT")
+    made = registry.create("encoders", Call("late_interaction", (), (("model", folder), ("device", "cpu"))))
+    found = made.encode_document(["the # of a", "sparse \u20ac, dense", "w"])
+
+    assert np.diff(found.offsets).tolist() == [6, 5, 4]  # [CLS], marker, words and [SEP]
+    if form == "authors":
+        same(found, [Reference(folder).document(text, 20) for text in ("the # of a", "sparse \u20ac, dense", "w")])
+
+
+def test_colberts_authors_skip_punctuation_as_their_tokenizer_reads_it(tmp_path):
+    """A tokenizer of sentencepiece reads a character alone as a word, here "_!", which is what ColBERT skips then."""
+    folder = colbert(tmp_path / "made", doc_maxlen=20)
+    words = [*checkpoints.SPECIAL, "[unused0]", "[unused1]", "_the", "_!", "!"]
+    tokenizer = checkpoints.Tokenizer(checkpoints.WordLevel({word: i for i, word in enumerate(words)}, unk_token="[UNK]"))
+    tokenizer.pre_tokenizer = Metaspace(replacement="_")
+    ends = [("[CLS]", 2), ("[SEP]", 3)]
+    tokenizer.post_processor = checkpoints.TemplateProcessing(single="[CLS] $A [SEP]", special_tokens=ends)
+    roles = {f"{role}_token": f"[{role.upper()}]" for role in ("pad", "unk", "cls", "sep", "mask")}
+    transformers.PreTrainedTokenizerFast(tokenizer_object=tokenizer, **roles).save_pretrained(folder)
+    (checkpoints.Path(folder) / "vocab.txt").unlink()
+    made = registry.create("encoders", Call("late_interaction", (), (("model", folder), ("device", "cpu"))))
+
+    same(made.encode_document(["the !", "the ?"]), [Reference(folder).document(text, 20) for text in ("the !", "the ?")])
+
+
 def test_layers_of_pylate_are_run(tmp_path):
     """Activations, residuals and several layers of a PyLate folder have the vectors of sentence-transformers."""
     peer = pytest.importorskip("sentence_transformers", minversion="6")
@@ -194,12 +227,47 @@ def test_layers_of_pylate_are_run(tmp_path):
     same(made.encode_document(TEXTS[:4]), peer.MultiVectorEncoder(folder, device="cpu").encode_document(TEXTS[:4]))
 
 
+ONES = torch.ones(DIMENSIONS)
+PYLATE = {  # changed settings of a PyLate folder, and the message, "" for what changes nothing
+    "unknown": ({"a_key_to_come": 3}, r"setting a_key_to_come \(3\), .*\[ColBERT\(FOLDER\)\]"),
+    "cut": ({"truncate_dim": 4}, "PyLate cuts no vectors; remove truncate_dim"),
+    "default": ({"default_prompt_name": "x"}, "default_prompt_name is 'x', and there is no such prompt"),
+    "distance": ({"similarity_fn_name": "euclidean"}, "its similarity is euclidean .* this encoder does maxsim, cosine, dot"),
+    "words": ({"do_query_expansion": "false"}, "do_query_expansion is 'false', which lexbench does not do"),
+    "half": ({"document_length": 12.5}, "document_length is 12.5, which lexbench does not do"),
+    "a list": ({"query_prefix": ["[Q] "]}, r"query_prefix is \['\[Q\] '\], which lexbench does not do"),
+    "another class": ({"model_type": "SparseEncoder"}, "a SparseEncoder, and no ColBERT"),
+    "an old name": ({"similarity_fn_name": "cosine", "truncate_dim": None, "default_prompt_name": "query"}, ""),
+}
+COLBERT = {  # the same for the file of a ColBERT's authors
+    "similarity": ({"similarity": "l2"}, "similarity is 'l2', which lexbench does not do"),
+    "interaction": ({"interaction": "flipr"}, "interaction is 'flipr', which lexbench does not do"),
+    "pools": ({"pool_factor": 2}, "pool_factor is 2, which lexbench does not do"),
+    "words": ({"mask_punctuation": "false"}, "mask_punctuation is 'false', which lexbench does not do"),
+    "a text": ({"query_maxlen": "12"}, "query_maxlen is '12', which lexbench does not do"),
+    "of training": ({"doc_maxlen": 20, "bsize": 32, "pool_factor": 1, "interaction": "colbert"}, ""),
+}
+
+
+@pytest.mark.parametrize(("form", "case"), [*(("PyLate", one) for one in PYLATE), *(("authors", one) for one in COLBERT)])
+def test_other_settings_are_refused_by_name(tmp_path, form, case):
+    """A key or value that has another effect is one line with its name."""
+    change, message = (PYLATE if form == "PyLate" else COLBERT)[case]
+    folder = pylate(tmp_path, **change) if form == "PyLate" else colbert(tmp_path, **change)
+    if not message:
+        assert np.diff(encoder(folder).encode_document(["w"]).offsets) == [4]
+        return
+    with pytest.raises(CommandError, match=message):
+        encoder(folder)
+
+
 def test_unsupported_models_are_refused(model, tmp_path):
     """The error for a missing projection, another similarity, a prompt or an own skiplist names the fault."""
+    biased = str(checkpoints.rewrite(checkpoints.Path(colbert(tmp_path / "bias")), lambda state: state | {"linear.bias": ONES}))
     for error, message, folder, settings in (
         (InvalidFile, r'linear\.weight\), and here is "none"; give a ColBERT', colbert(tmp_path / "bare", dimensions=0), {}),
         (CommandError, r"no token '\[Q\]'; type query_marker=", model, {"query_marker": "[Q]"}),
-        (CommandError, "its similarity is 'l2'", colbert(tmp_path / "far", similarity="l2"), {}),
+        (InvalidFile, "it has linear.bias, and the layer of a ColBERT has none", biased, {}),
         (CommandError, "a prompt before texts", pylate(tmp_path / "prompts", prompts={"query": "find: "}), {}),
         (CommandError, "is not ASCII punctuation", pylate(tmp_path / "skips", skiplist_words=["the"]), {}),
         (CommandError, "activation_function is 'theirs.F'", pylate(tmp_path / "f", [{"activation_function": "theirs.F"}]), {}),

@@ -15,6 +15,7 @@ from scipy import sparse
 
 import lexbench
 from lexbench.arrays.vectors import converted, unit_length
+from lexbench.encodings.shards import packed
 from lexbench.engines.flat import Flat
 from lexbench.errors import CommandError, LexbenchError
 from lexbench.runner.adapters import adapted
@@ -206,6 +207,41 @@ def test_codes_are_no_vectors(form):
     """8-bit codes and packed bits are refused in every form, and the message says how codes are made."""
     with pytest.raises(LexbenchError, match=r"of u?int8: 8-bit codes are no vectors .* MODEL\|binary@flat\(rescore=4\)"):
         converted(CODES[form](), 3, {})
+
+
+MASKED = np.ma.array(np.ones((3, 2)), mask=np.eye(3, 2))
+NO_NUMBERS = {  # what an encoder returns, and the message
+    "masked": (MASKED, "MaskedArray of shape .* with masked values; return numbers"),
+    "masked rows": (list(MASKED), "with masked values"),
+    "masked tokens": ([MASKED, MASKED, MASKED], "with masked values"),
+    "a frame of codes": (None, "8-bit codes are no vectors"),
+    "wrong offsets": (MultiVectors(np.ones((3, 2)), np.array([0, 1, 2, 2])), "returned MultiVectors of shape"),
+    "offsets that fall": (MultiVectors(np.ones((3, 2)), np.array([0, 3, 2, 3])), "returned MultiVectors of shape"),
+    "no offsets": (MultiVectors(np.ones((3, 2)), np.array([], int)), "returned MultiVectors"),
+}
+
+
+@pytest.mark.parametrize("form", NO_NUMBERS)
+def test_masks_and_wrong_offsets_are_refused(form):
+    """Values that numpy would take from below a mask, codes in a data frame, and offsets that leave vectors out."""
+    returned, message = NO_NUMBERS[form]
+    if form == "a frame of codes":
+        returned = pytest.importorskip("pandas").DataFrame(BITS)
+    with pytest.raises(LexbenchError, match=message):
+        converted(returned, 3, {})
+
+
+def test_plug_ins_return_numbers():
+    """Vectors of an Encoder are checked like those of objects: codes, complex numbers and masks are refused by name."""
+    for vectors, message in (
+        (BITS, "8-bit codes"),
+        (np.ones((3, 2), complex), "of complex128; return real numbers"),
+        (sparse.csr_array(np.ones((3, 2), complex)), "of complex128; return real numbers"),
+        (MASKED, "with masked values"),
+        (MultiVectors(MASKED, np.arange(4)), "with masked values"),
+    ):
+        with pytest.raises(LexbenchError, match=message):
+            packed(vectors)
 
 
 def test_weights_may_be_small_numbers():

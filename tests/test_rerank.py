@@ -398,6 +398,13 @@ def changed(change):
     return lambda path: checkpoints.rewrite(checkpoints.cross_encoder(path), change)
 
 
+def activated(path, labels, about=None, **config):
+    """Write a model with an activation, in config.json or in the file of sentence-transformers."""
+    model = checkpoints.reconfigure(checkpoints.cross_encoder(path, labels=labels), **config)
+    (model / "config_sentence_transformers.json").write_text(json.dumps({"activation_fn": about}))
+    return model
+
+
 def with_prompt(path):
     """Write a model that puts a prompt before queries."""
     checkpoints.cross_encoder(path)
@@ -410,6 +417,18 @@ def with_prompt(path):
         (lambda path: checkpoints.masked_lm(path, "bert"), CommandError, "BertForMaskedLM is no *ForSequenceClassification"),
         (lambda path: checkpoints.cross_encoder(path, labels=3), CommandError, "it has 3 logits; a reranker has one, or two"),
         (with_prompt, CommandError, "it puts a prompt before texts"),
+        *(
+            (
+                lambda path, labels=labels, change=change: activated(path, labels, **change),
+                CommandError,
+                f"its activation {name}",
+            )
+            for labels, name, change in (
+                (1, "torch.nn.Softmax", {"sentence_transformers": {"activation_fn": "torch.nn.Softmax"}}),
+                (2, "torch.nn.modules.activation.ReLU", {"about": "torch.nn.modules.activation.ReLU"}),
+                (1, "theirs.Negative", {"sbert_ce_default_activation_function": "theirs.Negative"}),
+            )
+        ),
         (
             lambda path: checkpoints.reconfigure(checkpoints.cross_encoder(path), auto_map={"AutoModel": "x.Y"}, scores="all"),
             CommandError,

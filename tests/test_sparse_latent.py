@@ -172,10 +172,15 @@ def test_csr_has_the_vectors_of_sentence_transformers(tmp_path, settings):
 
 
 def test_two_scalings_are_refused(tmp_path):
-    """Normalize in front of an autoencoder that scales by itself is an error of one line."""
+    """Normalize in front of an autoencoder that scales by itself is an error of one line, and so are unknown settings of it."""
     folder, _ = csr(tmp_path, normalize=True, module=True)
     with pytest.raises(CommandError, match="it scales states by Normalize and by its SparseAutoEncoder"):
         encoder(folder)
+    config = next(folder.glob("*_SparseAutoEncoder"))
+    for change, message in (({"slope": 3}, r"the setting slope \(3\)"), ({"normalize": "false"}, "normalize is 'false'")):
+        checkpoints.reconfigure(config, **change)
+        with pytest.raises(CommandError, match=message):
+            encoder(folder)
 
 
 def test_a_maximum_of_states_is_refused(tmp_path):

@@ -223,6 +223,16 @@ def test_prompts_of_other_names(place, tmp_path, case):
     assert notes == ([[f"{said}{instead}"] for instead in typed] or [[], []])
 
 
+def test_special_tokens_in_texts_are_split_if_the_tokenizer_says_so(place, tmp_path):
+    """With split_special_tokens a text's "[SEP]" is read as words. transformers keeps this beside the tokenizer."""
+    pooled(place).save(str(tmp_path / "saved"), create_model_card=False)
+    checkpoints.reconfigure(tmp_path / "saved", "tokenizer_config.json", split_special_tokens=True)
+    texts = ["w1 [SEP] w2", "[CLS]"]
+    theirs = library.SentenceTransformer(str(tmp_path / "saved"), device="cpu").encode_document(texts)
+    ours = system(expression_of_folder(tmp_path / "saved")).retriever.encoder.encode_document(texts)
+    np.testing.assert_allclose(ours, theirs / np.linalg.norm(theirs, axis=1, keepdims=True), rtol=1e-4, atol=1e-5)
+
+
 def test_lengths_of_queries_and_documents(place, tmp_path):
     """A Transformer may have two lengths; lower-casing is done before tokens."""
     first = Transformer(str(body(place)), query_length=10, document_length=20)
@@ -474,7 +484,19 @@ def test_sparse_routers(place, tmp_path, case, strategy):
     weights = torch.linspace(0.1, 3, len(tokenizer))
     queries = [SparseStaticEmbedding(tokenizer, weight=weights)]
     router = Router.for_query_document(query_modules=queries, document_modules=documents)
-    assert check(library.SparseEncoder(modules=[router], device="cpu", **ROUTED[case]), tmp_path).startswith("inference_free(")
+    settings = ROUTED[case]
+    assert check(library.SparseEncoder(modules=[router], device="cpu", **settings), tmp_path).startswith("inference_free(")
+    queries = tmp_path / "saved" / "query_0_SparseStaticEmbedding"
+    before = system(f'inference_free(model="{tmp_path / "saved"}")').retriever.encoder.identity()
+    checkpoints.reconfigure(queries, "tokenizer_config.json", do_lower_case=False, model_max_length=12, truncation_side="left")
+    ours = system(f'inference_free(model="{tmp_path / "saved"}", similarity="dot")').retriever.encoder
+    asked = ["Sparse w1 ", "w2 w3 w4 " * 9 + "w5"]  # [UNK], and the end of a text
+    model = library.SparseEncoder(str(tmp_path / "saved"), device="cpu", max_active_dims=settings.get("max_active_dims"))
+    np.testing.assert_allclose(ours.encode_query(asked).toarray(), model.encode_query(asked).to_dense().numpy(), atol=1e-6)
+    assert ours.identity() != before
+    checkpoints.reconfigure(queries, power=2)
+    with pytest.raises(CommandError, match=r"does not know the setting power \(2\)"):
+        system(f'inference_free(model="{tmp_path / "saved"}")')
 
 
 # ---- late interaction ------------------------------------------------------------------------------------------------------
@@ -543,6 +565,17 @@ CHANGED = {  # a file, its change, and the message
     "a length in words": (BERT, {"max_seq_length": "48"}, "max_seq_length is '48', which lexbench does not do"),
     "half a token": (BERT, {"query_length": 12.5}, "query_length is 12.5, which lexbench does not do"),
     "a prompt of numbers": (ABOUT, {"prompts": {"query": 5}}, "prompts is {'query': 5}, which lexbench does not do"),
+    "no mask": (
+        "tokenizer_config.json",
+        {"model_input_names": ["input_ids"]},
+        "has no attention_mask in its model_input_names",
+    ),
+    "a switch in words": (BERT, {"do_lower_case": "false"}, "do_lower_case is 'false', which lexbench does not do"),
+    "an old switch": ("1_Pooling/config.json", {"pooling_mode_cls_token": 1}, "pooling_mode_cls_token is 1, which lexbench"),
+    "null for false": ("1_Pooling/config.json", {"include_prompt": None}, "include_prompt is None, which lexbench does not do"),
+    "no dimensions": (ABOUT, {"truncate_dim": 0}, "truncate_dim is 0, which lexbench does not do"),
+    "another class": (ABOUT, {"model_type": "CrossEncoder"}, "a CrossEncoder, and no SentenceTransformer"),
+    "expansion to come": (BERT, {"query_expansion": EXPANSION | {"strategy": "max"}}, "query_expansion is {'strategy': 'max'"),
     "no such default": (ABOUT, {"default_prompt_name": "x"}, "default_prompt_name is 'x', and there is no such prompt"),
     "no number": (ABOUT, {"truncate_dim": "many"}, r"truncate_dim is 'many', which lexbench does not do"),
     "too wide": (ABOUT, {"truncate_dim": 64}, r"dense\(dimensions=64\): .* makes 32 dimensions; type fewer"),
@@ -623,7 +656,10 @@ def test_layers_of_another_width_are_refused(place, tmp_path):
 def test_other_modules_are_refused_by_name(place, tmp_path):
     """Token pooling, sparse distances, and Routers of models that are not dense are refused by name."""
     cases = (
-        (multi(place, dense(8, **TOKENS), HierarchicalTokenPooling()), "a module HierarchicalTokenPooling, which lexbench"),
+        (
+            multi(place, dense(8, **TOKENS), HierarchicalTokenPooling()),
+            r"HierarchicalTokenPooling, which .*\[MultiVectorEncoder\(F",
+        ),
         (splade(place, similarity_fn_name="euclidean"), "its similarity is euclidean .* this encoder does dot, cosine"),
         (
             library.SparseEncoder(

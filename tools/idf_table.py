@@ -17,6 +17,7 @@ from tokenizers import Tokenizer
 
 from lexbench.datasets.location import find_dataset, find_source
 from lexbench.encoders.inference_free import load_tokenizer, tokenizer_file
+from lexbench.models.token_batches import plain_copy
 
 _DOCUMENTS = 1024  # tokenised at once
 
@@ -42,7 +43,7 @@ def main() -> None:
     parser.add_argument("model", type=Path, help="the folder with the tokenizer")
     parser.add_argument("file", type=Path, help="the table to write")
     chosen = parser.parse_args()
-    weights = table(chosen.dataset, load_tokenizer(tokenizer_file(chosen.model)))
+    weights = table(chosen.dataset, plain_copy(load_tokenizer(tokenizer_file(chosen.model))))
     chosen.file.write_text(json.dumps(weights, ensure_ascii=False) + "\n", encoding="utf-8")
 
 

@@ -36,7 +36,8 @@ _RETURNS = (
 
 
 def kind_of(vectors: Any) -> Kind:
-    """Return the kind of *vectors*. Raises LexbenchError if an encoder returned something else."""
+    """Return the kind of *vectors*. Raises LexbenchError if an encoder returned something else, or by `check_numbers`."""
+    check_numbers(vectors.values if isinstance(vectors, MultiVectors) else vectors)
     if scipy.sparse.issparse(vectors):
         return Kind.SPARSE
     if isinstance(vectors, MultiVectors):
@@ -72,15 +73,19 @@ def converted(returned: Any, texts: int | None, columns: dict[str, int]) -> Any:
 def _vectors(returned: Any, columns: dict[str, int]) -> Any:
     """Return *returned* as vectors, or None if its form is unknown."""
     if isinstance(returned, MultiVectors):
-        _check_numbers(returned.values)
-        return returned._replace(values=np.asarray(returned.values, np.float32))
-    _check_numbers(returned)
+        check_numbers(returned.values)
+        values, offsets = np.asarray(returned.values, np.float32), np.asarray(returned.offsets)
+        are_numbers = offsets.dtype.kind in "iu" and values.ndim == 2  # noqa: PLR2004 - a matrix
+        fit = are_numbers and [*offsets[:1], *offsets[-1:]] == [0, len(values)] and (np.diff(offsets) >= 0).all()
+        return MultiVectors(values, offsets) if fit else None
+    check_numbers(returned)
     returned = without_torch(returned)
     if not isinstance(returned, list | tuple) and hasattr(returned, "__array__"):  # also of JAX, TensorFlow and pandas
         returned = np.asarray(returned)
+        check_numbers(returned)  # a data frame has no type of its own
     if isinstance(returned, list | tuple) or (isinstance(returned, np.ndarray) and returned.dtype == object):
         for row in returned:
-            _check_numbers(row)
+            check_numbers(row)
         return _of_rows([without_torch(row) for row in returned], columns)
     if isinstance(returned, np.ndarray) and returned.ndim == 2 and returned.dtype.kind in "biuf":  # noqa: PLR2004 - a matrix
         return returned.astype(np.float32, copy=False)
@@ -113,11 +118,13 @@ def _by_name(rows: Sequence[Mapping[Any, Any]], columns: dict[str, int]) -> "sci
     return scipy.sparse.csr_array((weights, np.array(terms, np.int32), offsets), shape=(len(rows), _VOCABULARY))
 
 
-def _check_numbers(value: Any) -> None:
+def check_numbers(value: Any) -> None:
     """Raise LexbenchError for an array or a tensor of complex numbers, or of 8-bit ones, which are codes or packed bits.
 
-    Sparse ones of 8 bits have weights.
+    Sparse ones of 8 bits have weights. A masked array is refused, too, because numpy drops its mask.
     """
+    if np.ma.is_masked(value):
+        raise LexbenchError(f"the encoder returned {form_of(value)} with masked values; return numbers, e.g. value.filled(0)")
     kind = str(getattr(value, "dtype", "")).rpartition(".")[2]
     if kind.startswith("complex"):  # numpy and torch would drop the imaginary part
         raise LexbenchError(f"the encoder returned {form_of(value)} of {kind}; return real numbers")
@@ -139,6 +146,8 @@ def without_torch(value: Any) -> Any:
 def form_of(value: Any) -> str:
     """Return the type of *value* in words, with its shape or the type of its first item."""
     name = type(value).__name__
+    if getattr(value, "is_nested", False):  # a tensor of torch without a shape
+        return f"nested {name}"
     if (shape := getattr(value, "shape", None)) is not None:
         return f"{name} of shape {tuple(shape)}"
     return f"{name} of {type(value[0]).__name__}" if isinstance(value, list | tuple) and value else name

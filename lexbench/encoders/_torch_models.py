@@ -563,6 +563,8 @@ class LateInteractionModel(BodyModel):
 
     def __init__(self, spec: ModelSpec) -> None:
         super().__init__(spec)
+        if "linear.bias" in self.others:
+            raise InvalidFile(f"{self.folder}: it has linear.bias, and the layer of a ColBERT has none; remove the tensor")
         self.head = Head(self)
         self.dimensions = self.head.width(self.width)
 
@@ -583,13 +585,19 @@ class LateInteractionModel(BodyModel):
         return int(token_id)
 
     def punctuation(self) -> list[int]:
-        """Return the ids of the tokens that are one character of ASCII punctuation."""
-        return self.known(list(punctuation))
+        """Return the ids of ASCII punctuation, of [UNK] too if the vocabulary lacks a character.
+
+        PyLate, whose layers are modules, looks each character up. ColBERT's authors take the first token of each as a text.
+        """
+        if any("/" in name for name in self.others):
+            return [token for token in self.tokenizer.convert_tokens_to_ids(list(punctuation)) if token is not None]
+        tokens = tokenise(plain_copy(self.tokenizer), list(punctuation), special=False)
+        return [int(token) for token in tokens.ids[tokens.starts[:-1]]]
 
     def known(self, tokens: list[str]) -> list[int]:
         """Return the ids of those *tokens* that the vocabulary has."""
-        token_ids = self.tokenizer.convert_tokens_to_ids(tokens)
-        return [token_id for token_id in token_ids if token_id not in (None, self.tokenizer.unk_token_id)]
+        numbers = [number for number in self.tokenizer.convert_tokens_to_ids(tokens) if number is not None]
+        return [number for number in numbers if self.tokenizer.convert_ids_to_tokens(number) in tokens]  # else it is [UNK]
 
     def mask(self, instead: str) -> int:
         """Return the id of [MASK], or of the end token of a tokenizer without one. Raises CommandError as `special_token`."""

@@ -27,14 +27,17 @@ from lexbench.encoders._looked_up import looked_up
 from lexbench.encoders.sparse_mlm import SparseMLM
 from lexbench.errors import CommandError, InvalidFile, MissingData
 from lexbench.models.architectures import masked_lm_files
-from lexbench.models.checkpoint import IDF, QUERY_EXPANSIONS, VOCABULARY, CheckpointFiles, fetch, read_json, routes
+from lexbench.models.checkpoint import IDF, QUERY_EXPANSIONS, VOCABULARY, CheckpointFiles, fetch, routes
+from lexbench.models.stated_modules import Keys
 from lexbench.models.stated_settings import TEXT_HEAD_FILE
-from lexbench.models.token_batches import plain_copy
+from lexbench.models.token_batches import cutter
+from lexbench.models.wordpiece import WordPiece, read_wordpiece
 from lexbench.registry import runtime
 from lexbench.storage.reading import cached_file_digest
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
+    from transformers import PreTrainedTokenizerFast
 
 
 @dataclass(frozen=True)
@@ -75,6 +78,9 @@ class InferenceFree(SparseMLM):
         """Return the digests of the documents' model, and of the table and tokenizer of queries."""
         table, tokenizer = self._files()
         files = {"query_weights": table, "query_tokenizer": tokenizer, "query_expansions": self._expansions_file()}
+        config = tokenizer.with_name("tokenizer_config.json")
+        if tokenizer.parent != fetch(self.model, self.revision) and config.is_file():  # in a route; else it is in `model`
+            files["query_tokenizer_config"] = config
         return self.index_identity() | {name: cached_file_digest(path) for name, path in files.items() if path}
 
     def notes(self) -> list[str]:
@@ -116,13 +122,12 @@ class InferenceFree(SparseMLM):
         """The tokenizer of queries, the weight of each token, and the width of vectors. Reading files would cost each query."""
         table, path = self._files()
         tokenizer, weights = load_tokenizer(path), _read_table(table, path)
-        tokens = max(tokenizer.get_vocab(with_added_tokens=True).values()) + 1
+        tokens = max(tokenizer.get_vocab().values()) + 1
         if tokens > len(weights):
             raise InvalidFile(
                 f"{table}: weights of {len(weights):,} tokens, and {path} has {tokens:,}; give the table of this tokenizer"
             )
-        tokenizer.enable_truncation(self.query_length)
-        return tokenizer, weights, max(len(weights), self._vocabulary())
+        return cutter(tokenizer, self.query_length), weights, max(len(weights), self._vocabulary())
 
     def _expansions_file(self) -> Path | None:
         """Return the file of the terms that tokens add, None if there is none or no *query_expansion*."""
@@ -164,7 +169,9 @@ def _table_file(folder: Path) -> Path:
             "give the object: lexbench.run(data, [SparseEncoder(FOLDER)])"
         )
     place = folder / found.query[0].subfolder
-    named = read_json(place / "config.json").get("path")  # set if the module was made from a file
+    keys = Keys(place / "config.json")
+    named = keys.take("path")  # set if the module was made from a file
+    keys.end("frozen")
     return place / Path(str(named)).name if named else place / "model.safetensors"
 
 
@@ -177,18 +184,13 @@ def tokenizer_file(folder: Path) -> Path:
     return path
 
 
-def load_tokenizer(path: Path) -> "Tokenizer":
-    """Return the tokenizer in a file, without padding and truncation. Only tokenizer.json loads without transformers."""
-    from tokenizers import Tokenizer
+def load_tokenizer(path: Path) -> "PreTrainedTokenizerFast | WordPiece":
+    """Return the tokenizer that transformers makes of a file and the settings beside it."""
+    if (usual := read_wordpiece(path.parent)) is not None:
+        return usual
+    from lexbench.models import loading
 
-    if path.name != "tokenizer.json":
-        from lexbench.models.loading import load_encoding_tokenizer
-
-        return plain_copy(load_encoding_tokenizer(path.parent))
-    tokenizer = Tokenizer.from_file(str(path))
-    tokenizer.no_padding()
-    tokenizer.no_truncation()
-    return tokenizer
+    return loading.load_tokenizer(path.parent)
 
 
 def _read_table(path: Path, tokenizer: Path) -> NDArray[np.float32]:
@@ -225,7 +227,7 @@ def _tensor_length(path: Path, name: str) -> int:
 
 
 def _from_json(path: Path, tokenizer: Path) -> NDArray[np.float32]:
-    vocabulary = load_tokenizer(tokenizer).get_vocab(with_added_tokens=True)
+    vocabulary = load_tokenizer(tokenizer).get_vocab()
     try:
         table = msgspec.json.decode(path.read_bytes(), type=dict[str, float])
     except (OSError, ValueError, RecursionError) as error:

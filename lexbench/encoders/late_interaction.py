@@ -34,8 +34,9 @@ class LateInteraction(Transformer):
 
     Markers are tokens, "" for none; lengths include them. Queries are filled with [MASK] up to *mask_queries_to* tokens, which
     have vectors; other tokens attend to them only with *attend_to_masks*. With *skip_punctuation* the model reads tokens of
-    documents that are one character of ASCII punctuation, but they have no vector; [CLS], marker and [SEP] have one. *skipped*
-    names other tokens without a vector, separated by blanks; with *skip_in_queries* those of queries have none either.
+    documents that are one character of ASCII punctuation, but they have no vector; [CLS], marker and [SEP] have one. [UNK] has
+    none either if the vocabulary lacks such a character, as in ColBERT and PyLate. *skipped* names other tokens without a
+    vector, separated by blanks; with *skip_in_queries* those of queries have none either.
 
     Prompts are texts behind [CLS]. *mask_token* fills queries instead of [MASK]. *head* has the steps behind the model, as in
     `dense`, e.g. "linear_gelu_linear". Without *unit_length* vectors are not scaled to length 1.

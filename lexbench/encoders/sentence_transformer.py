@@ -115,7 +115,7 @@ class SentenceTransformer(Encoder):
 
     @property
     def _similarity(self) -> str:
-        return about(self._folder).similarity or "cosine"  # the default of sentence-transformers
+        return about(self._folder, _TYPE).similarity or "cosine"  # the default of sentence-transformers
 
 
 @lru_cache(maxsize=2)

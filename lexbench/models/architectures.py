@@ -388,6 +388,12 @@ def _split(
 
 _CLASS_ENDING = "ForSequenceClassification"
 _MOST_LOGITS = 2  # not relevant and relevant; a single logit means relevant
+_OLD_ACTIVATION = "sbert_ce_default_activation_function"  # in config.json, until sentence-transformers 4
+# Activations that keep the order of scores; the last two that of the difference of two logits.
+_INCREASING = (
+    *("Identity", "Sigmoid", "LogSigmoid", "Tanh", "Softplus", "Softsign", "ELU", "SELU", "CELU", "LeakyReLU"),
+    *("Softmax", "LogSoftmax"),
+)
 
 
 def is_classifier(config: Mapping[str, Any]) -> bool:
@@ -399,7 +405,7 @@ def classifier_files(top: Path) -> CheckpointFiles:
     """Return the files of the reranker in the folder *top*.
 
     Its `defaults` may have a `length`, the most tokens of a pair. Raises MissingData if a file is missing, CommandError for
-    other kinds of models and adapters, or if it puts prompts before texts.
+    other kinds of models and adapters, or if it puts prompts before texts or has an activation that changes the order.
     """
     if len(listed := modules(top)) > 1:
         kinds = " and ".join(module.kind for module in listed)
@@ -419,10 +425,23 @@ def classifier_files(top: Path) -> CheckpointFiles:
         raise CommandError(f"{folder}: it has {logits} logits; a reranker has one, or two")
     if any(prompts(top).values()):
         raise CommandError(f"{top}: it puts a prompt before texts ({ABOUT}); lexbench does not: take another reranker")
+    newest, older, old = (
+        optional_json(top / ABOUT),
+        files.config.get("sentence_transformers"),
+        files.config.get(_OLD_ACTIVATION),
+    )
+    stated = (newest.get("activation_fn"), older.get("activation_fn") if isinstance(older, dict) else older, old)
+    increasing = _INCREASING if logits == _MOST_LOGITS else _INCREASING[:-2]
+    for name in map(str, filter(None, stated)):
+        if not name.startswith("torch.") or name.rpartition(".")[2] not in increasing:
+            raise CommandError(f"{top}: its activation {name} may change the order of its logits; take another reranker")
     length = length_limit(folder, files.config)
     if listed:  # sentence-transformers reads its own files beside modules.json alone
-        about(top)
-        length = transformer(folder, files.config, "sequence-classification").document_length
+        about(top, "CrossEncoder")
+        keys = transformer(folder, files.config, "sequence-classification")
+        if keys.lowercase or keys.expansion:
+            raise CommandError(f"{folder}: it lower-cases texts or fills queries; lexbench does neither in a reranker")
+        length = keys.document_length
     return replace(files, defaults={"length": length} if length else {})
 
 

@@ -291,12 +291,20 @@ class _TokenizerFile(msgspec.Struct):
 def check_padding(folder: Path, config: dict[str, Any]) -> None:
     """Raise CommandError if the tokenizer in *folder* pads on the left, and padding moves the positions of the model's texts.
 
+    Raise it also if the tokenizer makes no mask of padding, which the model would then see.
+
     In transformers the vector of a text then depends on the longest text of its batch. The vectors of other models do not
     depend on padding, which lexbench puts on the right.
     """
+    stated, tokenizer = optional_json(folder / "tokenizer_config.json"), folder / "tokenizer.json"
+    if "attention_mask" not in (stated.get("model_input_names") or "attention_mask"):
+        raise CommandError(
+            f"{folder}: tokenizer_config.json has no attention_mask in its model_input_names, so that texts would see padding; "
+            "add it for the vectors of each text alone"
+        )
     if config.get("model_type") not in _COUNTED_POSITIONS:
         return
-    side, tokenizer = optional_json(folder / "tokenizer_config.json").get("padding_side"), folder / "tokenizer.json"
+    side = stated.get("padding_side")
     if side is None and tokenizer.is_file():
         side = (msgspec.json.decode(tokenizer.read_bytes(), type=_TokenizerFile).padding or _Padding()).direction
     if str(side).lower() == "left":

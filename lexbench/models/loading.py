@@ -272,6 +272,10 @@ def load_tokenizer(folder: Path) -> "PreTrainedTokenizerFast":
         raise InvalidFile(f"{folder}: the tokenizer does not load ({first_line(error)}); {_MODEL_AGAIN}") from error
     if not isinstance(tokenizer, PreTrainedTokenizerFast):
         raise InvalidFile(f"{folder}: {type(tokenizer).__name__} has no fast form; save it as tokenizer.json")
+    if getattr(tokenizer.backend_tokenizer.model, "dropout", None):
+        raise InvalidFile(
+            f"{folder}: its tokenizer leaves out pieces at random (dropout in tokenizer.json); set it to null there"
+        )
     if set(tokenizer.get_vocab()) <= set(tokenizer.all_special_tokens):  # transformers makes one if there are no files
         raise InvalidFile(f"{folder}: there is no tokenizer with words; {_MODEL_AGAIN}")
     return tokenizer

@@ -6,7 +6,7 @@ makes settings of encoders from this. The keys are those of sentence-transformer
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from lexbench.arrays.vectors import similarity_of
 from lexbench.errors import CommandError, InvalidFile, shortened
@@ -20,6 +20,8 @@ from lexbench.models.checkpoint import (
     read_json,
     stated_longest,
 )
+
+T = TypeVar("T")
 
 POOLINGS = ("mean", "cls", "last", "max", "mean_sqrt_len", "weightedmean")
 # Steps of a head: layers with weights, then functions, by the names of their classes in torch.nn.
@@ -37,22 +39,43 @@ _OLD_POOLINGS = (  # switches of versions before 5.4, in the order in which thei
 HEAD_MODULES = ("Dense", "LayerNorm", "Normalize")
 AUTOENCODER_MATRICES = ("encoder.weight", "decoder.linear.weight")  # one matrix, of which files have either name
 _TEXT = {"feature-extraction": "last_hidden_state", **dict.fromkeys(("fill-mask", "sequence-classification"), "logits")}
+_EXPANSION = {"strategy", "length", "attend", "token"}
 _FUNCTION_PREFIX = "torch.nn."
 _NO_LIMIT = 10**9  # tokens; transformers writes 10**30 for none
 _SHOWN = 60  # characters of a value in a message
+_INSTEAD = ", or give the object: lexbench.run(data, [%s(FOLDER)])"
 
 
 class Keys:
     """The settings in one JSON file. Each is taken by its name, and `end` refuses those that are left."""
 
-    def __init__(self, path: Path, *, optional: bool = False) -> None:
+    def __init__(self, path: Path, *, optional: bool = False, kind: str = "SentenceTransformer") -> None:
         self._path = path
+        # Objects of rerankers, and of ColBERT's authors, cannot be given to `lexbench.run`.
+        self.instead = _INSTEAD % kind if kind not in ("CrossEncoder", "") else "; take another model"
         self._left = dict(optional_json(path) if optional else read_json(path))
 
     def take(self, name: str, default: Any = None) -> Any:
         """Return the value of *name*; *default* if it is missing or null."""
         value = self._left.pop(name, None)
         return default if value is None else value
+
+    def typed(self, name: str, default: T) -> T:
+        """Return the value of *name*, *default* if it is missing. Raises CommandError unless it is of the default's type.
+
+        Libraries take "false" for true, and some of them null for false.
+        """
+        value = self._left.pop(name, default)
+        if type(value) is not type(default):
+            raise self.refusal(name, value)
+        return value
+
+    def count(self, name: str) -> int:
+        """Return a number above 0; 0 if it is missing or null. Raises CommandError for any other value."""
+        value = self.take(name)
+        if value is not None and (type(value) is not int or value < 1):
+            raise self.refusal(name, value)
+        return value or 0
 
     def only(self, name: str, *allowed: Any) -> None:
         """Take *name*. Raises CommandError unless it is missing, null or one of *allowed*."""
@@ -61,7 +84,8 @@ class Keys:
 
     def refusal(self, name: str, value: Any) -> CommandError:
         """Return the error for a *value* that lexbench does not do."""
-        return CommandError(f"{self._path}: {name} is {shortened(repr(value), _SHOWN)}, which lexbench does not do{_INSTEAD}")
+        shown = shortened(repr(value), _SHOWN)
+        return CommandError(f"{self._path}: {name} is {shown}, which lexbench does not do{self.instead}")
 
     def end(self, *without_effect: str) -> None:
         """Raise CommandError if a key is left that has a value and is not one of those *without_effect*."""
@@ -69,11 +93,8 @@ class Keys:
             value = shortened(repr(self._left[left[0]]), _SHOWN)
             raise CommandError(
                 f"{self._path}: lexbench does not know the setting {left[0]} ({value}), so its vectors could be others; remove "
-                f"it if it has no effect{_INSTEAD}"
+                f"it if it has no effect{self.instead}"
             )
-
-
-_INSTEAD = ", or give the object: lexbench.run(data, [SentenceTransformer(FOLDER)])"
 
 
 # ---- the whole folder ------------------------------------------------------------------------------------------------------
@@ -95,25 +116,33 @@ _PYLATE_KEYS = (  # of PyLate 1; `stated_settings` reads them
 )  # fmt: skip
 
 
-def about(folder: Path) -> About:
-    """Return what a *folder* says of the whole model. Raises CommandError for a key that lexbench does not know."""
-    keys = Keys(folder / ABOUT, optional=True)
+def about(folder: Path, *model_types: str) -> About:
+    """Return what a *folder* says of the whole model.
+
+    Raises CommandError for a key that lexbench does not know, or a model that is none of *model_types*.
+    """
+    keys = Keys(folder / ABOUT, optional=True, kind=model_types[0])
+    if (kind := keys.take("model_type")) not in (None, *model_types):
+        raise CommandError(f"{folder}: a {kind}, and no {model_types[0]} ({ABOUT})")
     by_name = keys.take("prompts", {})
     default_name = keys.take("default_prompt_name", "")
     if default_name and default_name not in {*by_name, "query", "document"}:  # these two may be missing, and are then empty
-        raise CommandError(f"{folder / ABOUT}: default_prompt_name is {default_name!r}, and there is no such prompt{_INSTEAD}")
+        raise CommandError(
+            f"{folder / ABOUT}: default_prompt_name is {default_name!r}, and there is no such prompt{keys.instead}"
+        )
     if not all(isinstance(prompt or "", str) for prompt in by_name.values()):
         raise keys.refusal("prompts", by_name)
     stated = keys.take("similarity_fn_name")
 
     found = About(
         similarity_of(stated, str(folder / ABOUT)) if stated else "",
-        _count(keys, "truncate_dim"),
-        _count(keys, "max_active_dims"),
+        keys.count("truncate_dim"),
+        keys.count("max_active_dims"),
         by_name.get("query") or "",
         by_name.get("document") or "",
     )
-    keys.end("__version__", "model_type", "activation_fn", *_PYLATE_KEYS)  # a reranker's activation keeps the order
+    legacy = () if "MultiVectorEncoder" in model_types else _PYLATE_KEYS  # which that class takes as its own settings
+    keys.end("__version__", "activation_fn", *legacy)  # a reranker's activation keeps the order
     return found
 
 
@@ -134,14 +163,6 @@ def unused_prompts(by_name: Mapping[str, str], default_name: str | None, instead
     ]
 
 
-def _count(keys: Keys, name: str) -> int:
-    """Return a number above 0, 0 for none."""
-    value = keys.take(name, 0)
-    if type(value) is not int or value < 0:
-        raise keys.refusal(name, value)
-    return value
-
-
 # ---- modules ---------------------------------------------------------------------------------------------------------------
 
 
@@ -158,7 +179,7 @@ def transformer(folder: Path, config: Mapping[str, Any], task: str = "feature-ex
     """Return what the module Transformer in *folder* says; *config* is its config.json. *task* is what it must be for."""
     name = next((name for name in (TRANSFORMER, *OLD_TRANSFORMER) if (folder / name).is_file()), TRANSFORMER)
     keys = Keys(folder / name, optional=True)
-    length = _count(keys, "max_seq_length")
+    length = keys.count("max_seq_length")
     length = length or length_limit(folder, config)  # since version 6
     keys.only("transformer_task", task)
     for modality, way in keys.take("modality_config", {}).items():
@@ -167,11 +188,17 @@ def transformer(folder: Path, config: Mapping[str, Any], task: str = "feature-ex
     keys.only("module_output_name", "scores" if task == "sequence-classification" else "token_embeddings")
     for name in ("processing_kwargs", "model_args", "tokenizer_args", "config_args"):
         keys.only(name, {})
+    if task == "sequence-classification":  # a reranker does not read these two
+        keys.only("query_length")
+        keys.only("document_length")
+    expansion = keys.take("query_expansion", {})
+    if expansion and (expansion.get("strategy") not in ("fixed", "min") or not _EXPANSION.issuperset(expansion)):
+        raise keys.refusal("query_expansion", expansion)
     found = TransformerKeys(
-        _count(keys, "query_length") or length,
-        _count(keys, "document_length") or length,
-        keys.take("do_lower_case", False),
-        keys.take("query_expansion", {}),
+        keys.count("query_length") or length,
+        keys.count("document_length") or length,
+        keys.typed("do_lower_case", False),
+        expansion,
     )
     keys.end("unpad_inputs")
     return found
@@ -194,14 +221,14 @@ class PoolingKeys(NamedTuple):
 def pooling(folder: Path) -> PoolingKeys:
     """Return what the module Pooling in *folder* says. Its modes have two forms: `pooling_mode`, or a boolean for each."""
     keys = Keys(folder / "config.json")
-    switches = {name: keys.take(f"pooling_mode_{name}", False) for name in _OLD_POOLINGS}
-    old = [name.removesuffix("_tokens").removesuffix("_token") for name, on in switches.items() if on is True]
+    switches = {name: keys.typed(f"pooling_mode_{name}", False) for name in _OLD_POOLINGS}
+    old = [name.removesuffix("_tokens").removesuffix("_token") for name, on in switches.items() if on]
     old = ["mean_sqrt_len" if name == "mean_sqrt_len_tokens" else name for name in old]
     stated = keys.take("pooling_mode", old or ["mean"])
     modes = [_POOLING_NAMES.get(mode, mode) for mode in ([stated] if isinstance(stated, str) else stated)]
     if unknown := [mode for mode in modes if mode not in POOLINGS]:
         raise CommandError(f"{folder}: it pools by {unknown[0]!r}; lexbench does {', '.join(POOLINGS)}")
-    found = PoolingKeys("+".join(modes), keys.take("include_prompt", True))
+    found = PoolingKeys("+".join(modes), keys.typed("include_prompt", True))
     keys.end("embedding_dimension", "word_embedding_dimension")
     return found
 
@@ -212,13 +239,14 @@ def head(folder: Path, listed: Sequence[Module], stream: str = "sentence_embeddi
     Raises CommandError for a module that is no step of a head.
     """
     steps: list[str] = []
+    kind = "SentenceTransformer" if stream == "sentence_embedding" else "MultiVectorEncoder"
     for module in listed:
         place = folder / module.subfolder / "config.json"
         if module.kind in ("Dropout", "MultiVectorMask"):  # the first does nothing when a model encodes
             continue
         if module.kind not in HEAD_MODULES or (module.kind == "LayerNorm" and stream != "sentence_embedding"):
-            raise CommandError(f"{folder}: a module {module.kind}, which lexbench does not run{_INSTEAD}")
-        keys = Keys(place, optional=module.kind == "Normalize")
+            raise CommandError(f"{folder}: a module {module.kind}, which lexbench does not run{_INSTEAD % kind}")
+        keys = Keys(place, optional=module.kind == "Normalize", kind=kind)
         keys.only("module_input_name", stream)
         keys.only("module_output_name", stream)
         if module.kind == "Normalize":
@@ -226,7 +254,7 @@ def head(folder: Path, listed: Sequence[Module], stream: str = "sentence_embeddi
         elif module.kind == "LayerNorm":
             steps.append("layernorm")
         else:
-            steps += ["linear", *_activation(keys), *(["residual"] if keys.take("use_residual", False) else [])]
+            steps += ["linear", *_activation(keys), *(["residual"] if keys.typed("use_residual", False) else [])]
         keys.end("in_features", "out_features", "bias", "dimension")
     return steps
 
@@ -251,8 +279,8 @@ def tensor_shapes(folder: Path, kind: str) -> dict[str, tuple[int, ...]]:
         matrices = dict.fromkeys(AUTOENCODER_MATRICES, (features, width))
         return {**matrices, "latent_bias": (features,), "pre_bias": (width,), "stats_last_nonzero": (features,)}
     outputs, inputs = size("out_features"), size("in_features")
-    biases = {"linear.bias": (outputs,)} if keys.take("bias", True) else {}
-    is_projected = keys.take("use_residual", False) and inputs != outputs
+    biases = {"linear.bias": (outputs,)} if keys.typed("bias", True) else {}
+    is_projected = keys.typed("use_residual", False) and inputs != outputs
     return {"linear.weight": (outputs, inputs), **biases, **({"residual.weight": (outputs, inputs)} if is_projected else {})}
 
 

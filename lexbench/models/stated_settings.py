@@ -21,11 +21,21 @@ from lexbench.models.checkpoint import (
     modules,
     optional_json,
     prompts,
-    read_json,
     routes,
     transformer_folder,
 )
-from lexbench.models.stated_modules import HEAD_MODULES, About, about, head, mask, pooling, splade_pooling, transformer
+from lexbench.models.stated_modules import (
+    HEAD_MODULES,
+    About,
+    Keys,
+    about,
+    head,
+    length_limit,
+    mask,
+    pooling,
+    splade_pooling,
+    transformer,
+)
 from lexbench.notation import write_value
 
 EXACT_TERMS = "exact_terms"  # in the table `lexbench`: true if the folder has the file below (see the module `added_terms`)
@@ -55,24 +65,10 @@ OF_ANY_MODEL = {  # settings of config.json that any model may have, and that ch
     *("is_decoder", "is_encoder_decoder", "add_cross_attention", "cross_attention_hidden_size"),
 }
 _STATIC = "StaticEmbedding"
-_OBJECTS = ("SparseEncoder", "MultiVectorEncoder")  # classes of sentence-transformers that no encoder of lexbench runs
+_SINGLE, _SPARSE, _MULTI = "SentenceTransformer", "SparseEncoder", "MultiVectorEncoder"  # classes of sentence-transformers
 _MODEL2VEC = "embedding_dtype"  # model2vec writes it into every config.json
-_COLBERT_NAMES = {  # their setting: ours
-    "query_maxlen": "query_length",
-    "doc_maxlen": "document_length",
-    "query_token_id": "query_marker",
-    "doc_token_id": "document_marker",
-    "mask_punctuation": "skip_punctuation",
-    "attend_to_mask_tokens": "attend_to_masks",
-}
-_PYLATE_NAMES = {
-    "query_length": "query_length",
-    "document_length": "document_length",
-    "query_prefix": "query_marker",
-    "document_prefix": "document_marker",
-    "attend_to_expansion_tokens": "attend_to_masks",
-}
-_PYLATE_DEFAULTS = {"query_length": 32, "document_length": 180, "query_prefix": "[Q] ", "document_prefix": "[D] "}
+_METADATA = "artifact.metadata"  # settings of a ColBERT in the authors' form
+_ONLY = {"similarity": "cosine", "interaction": "colbert", "pool_factor": 1}  # of them, with another effect otherwise
 
 
 def _lexbench_table(folder: Path, config: Mapping[str, Any]) -> dict[str, Any] | None:
@@ -105,13 +101,12 @@ def expression_of_folder(folder: Path) -> str:  # noqa: PLR0911 - one for each k
         return f"sparse_latent(model={model})@impact"
     if "SpladePooling" in kinds or (not kinds and any(name.endswith(("MaskedLM", *_LEXMAE_CLASSES)) for name in architectures)):
         return f"sparse_mlm(model={model}){on_impact}"
-    multi = stated.get("model_type") in ("MultiVectorEncoder", "ColBERT") or _of_pylate(kinds)
-    if multi or (folder / "artifact.metadata").is_file():
+    by_its_authors = "HF_ColBERT" in architectures or (folder / _METADATA).is_file()
+    if by_its_authors or stated.get("model_type") in (_MULTI, "ColBERT") or _of_pylate(kinds):
         return f"late_interaction(model={model})"
-    if kinds[:2] == ["Transformer", "Pooling"] and set(kinds[2:]) <= {*HEAD_MODULES, "Dropout"} and _has_known_body(folder):
-        return f"dense(model={model})"
-    if kinds and stated.get("model_type", "SentenceTransformer") == "SentenceTransformer":
-        return by_the_library(folder)
+    if kinds and stated.get("model_type", _SINGLE) == _SINGLE:
+        usual = kinds[:2] == ["Transformer", "Pooling"] and set(kinds[2:]) <= {*HEAD_MODULES, "Dropout"}
+        return f"dense(model={model})" if usual and _has_known_body(folder) else by_the_library(folder)
     if any("SequenceClassification" in name for name in architectures):
         return f"rerank(bm25, cross_encoder(model={model}))"
     return ""
@@ -129,7 +124,7 @@ def check_body(folder: Path, model_types: Collection[str]) -> None:
     if model_type is None or model_type in model_types or not modules(folder):
         return
     named = optional_json(folder / ABOUT).get("model_type")
-    kind = named if named in _OBJECTS else ""
+    kind = named if named in (_SPARSE, _MULTI) else ""
     hint = f"give the object: lexbench.run(data, [{kind}(FOLDER)])" if kind else f"type {by_the_library(folder)}"
     raise CommandError(f"{place}: lexbench does not compute model_type {model_type!r}; {hint}")
 
@@ -207,7 +202,9 @@ def _sparse_encoder_settings(folder: Path, config: Mapping[str, Any], *, documen
     strategy, activation = splade_pooling(pooled)
     if activation not in _ACTIVATIONS:
         raise CommandError(f"{folder}: its activation is {activation!r}; lexbench does {', '.join(_ACTIVATIONS)}")
-    stated, keys = about(folder), transformer(place, config, "fill-mask")
+    stated, keys = about(folder, _SPARSE), transformer(place, config, "fill-mask")
+    found = routes(folder) if documents_only else None
+    cut = length_limit(folder / found.query[0].subfolder, {}) if found and found.query else 0  # of queries, by their tokenizer
     if keys.lowercase:
         raise CommandError(f"{folder}: it lower-cases texts (do_lower_case); leave that to the tokenizer")
     if keys.expansion:
@@ -220,7 +217,7 @@ def _sparse_encoder_settings(folder: Path, config: Mapping[str, Any], *, documen
         **{name: value for name, value in settings.items() if value not in (0, "max")},
         **({"similarity": "cosine"} if stated.similarity == "cosine" else {}),
         **_prompts(stated),
-        **_lengths(keys.query_length, keys.document_length),
+        **_lengths(min(cut or keys.query_length, keys.query_length or cut), keys.document_length),
     }
 
 
@@ -240,21 +237,23 @@ def sparse_latent_defaults(folder: Path, config: Mapping[str, Any]) -> dict[str,
             f"{folder}: a model of {' and '.join(kinds)}; the encoder `sparse_latent` takes sentence-transformers models of "
             f"Transformer, Pooling and {_AUTOENCODER}, with or without Normalize between them"
         )
-    stated, keys = about(folder), transformer(folder / place.subfolder, config, "feature-extraction")
+    stated, keys = about(folder, _SPARSE), transformer(folder / place.subfolder, config, "feature-extraction")
     pooled = pooling(folder / between[0].subfolder)
     if pooled.pooling not in _OF_LATENT_STATES:
         known = ", ".join(_OF_LATENT_STATES)
         raise CommandError(f"{folder}: it pools states by {pooled.pooling!r} before its {_AUTOENCODER}; lexbench does {known}")
-    read = read_json(folder / autoencoder.subfolder / "config.json")
+    read = Keys(folder / autoencoder.subfolder / "config.json")
     _check_similarity(folder, stated, "dot")
-    scalings = ["length"] * (len(between) - 1) + ["layer_norm"] * bool(read.get("normalize"))
+    scalings = ["length"] * (len(between) - 1) + ["layer_norm"] * read.typed("normalize", False)
+    active = read.count("k")
+    read.end("input_dim", "hidden_dim", "k_aux", "dead_threshold")  # the two last are for training
     if len(scalings) > 1:
         raise CommandError(f"{folder}: it scales states by Normalize and by its {_AUTOENCODER}; lexbench does one of them")
     return {
         "pooling": pooled.pooling,
         **({} if pooled.pools_prompt else {"pool_prompts": False}),
         "scaling": scalings[0] if scalings else "none",
-        "active": stated.terms or int(read["k"]),
+        "active": stated.terms or active,
         **_prompts(stated),
         **_lengths(keys.query_length, keys.document_length),
     }
@@ -295,7 +294,7 @@ def dense_defaults(folder: Path, config: Mapping[str, Any]) -> dict[str, Any]:
             f"Transformer and Pooling, and layers behind them{instead(folder, 'dense')}"
         )
     place, pooled = (folder / module.subfolder for module in listed[:2])
-    stated, keys, (ways, pools_prompt) = about(folder), transformer(place, config), pooling(pooled)
+    stated, keys, (ways, pools_prompt) = about(folder, _SINGLE), transformer(place, config), pooling(pooled)
     if keys.expansion:
         raise CommandError(f"{folder}: it fills queries (query_expansion), which is for late interaction")
     without_prompt = {} if pools_prompt or not _prompts(stated) else {"pool_prompts": False}
@@ -330,7 +329,7 @@ def static_embedding_defaults(folder: Path, config: Mapping[str, Any]) -> dict[s
             f"{folder}: a model of {' and '.join(module.kind for module in listed)}, and no {_STATIC}"
             f"{instead(folder, 'static_embedding')}"
         )
-    stated, steps = about(folder), head(folder, listed[1:])
+    stated, steps = about(folder, _SINGLE), head(folder, listed[1:])
     if others := [step for step in steps if step != "normalize"]:
         raise CommandError(f"{folder}: a module behind its {_STATIC} that changes vectors ({others[0]}); lexbench runs none")
     if steps and stated.similarity == "dot" and not stated.dimensions:  # of length 1, and so the same as cosine
@@ -355,29 +354,43 @@ def late_interaction_defaults(folder: Path, config: Mapping[str, Any]) -> dict[s
     if (table := _lexbench_table(folder, config)) is not None:
         return table
     if listed := modules(folder):
-        if optional_json(folder / ABOUT).get("model_type") == "MultiVectorEncoder":
+        if optional_json(folder / ABOUT).get("model_type") == _MULTI:
             return _multi_vector_settings(folder, config, listed)
         return _pylate_settings(folder, config, listed)
-    colbert = optional_json(folder / "artifact.metadata")
-    if (similarity := colbert.get("similarity", "cosine")) != "cosine":
-        raise CommandError(f"{folder}: its similarity is {similarity!r} (artifact.metadata); lexbench does 'cosine'")
-    masks = {"mask_queries_to": colbert["query_maxlen"]} if "query_maxlen" in colbert else {}
-    return _renamed(colbert, _COLBERT_NAMES) | masks
+    return _colbert_settings(folder / _METADATA) if (folder / _METADATA).is_file() else {}
+
+
+def _colbert_settings(metadata: Path) -> dict[str, Any]:
+    """Return the settings in the file of a ColBERT's authors; others of it are for training and indexes."""
+    keys = Keys(metadata, kind="")
+    for name, value in _ONLY.items():
+        keys.only(name, value)
+    length = keys.count("query_maxlen") or 32
+    return {
+        "query_length": length,
+        "mask_queries_to": length,
+        "document_length": keys.count("doc_maxlen") or 220,
+        "query_marker": keys.typed("query_token_id", "[unused0]"),
+        "document_marker": keys.typed("doc_token_id", "[unused1]"),
+        "skip_punctuation": keys.typed("mask_punctuation", True),
+        "attend_to_masks": keys.typed("attend_to_mask_tokens", False),
+    }
 
 
 def _multi_vector_settings(folder: Path, config: Mapping[str, Any], listed: list[Module]) -> dict[str, Any]:
     """Return the settings of a MultiVectorEncoder of sentence-transformers 6: its prompts are texts, and no markers."""
     if listed[0].kind != "Transformer":
         raise CommandError(f"{folder}: a model of {' and '.join(one.kind for one in listed)}, which has no Transformer first")
-    stated, keys = about(folder), transformer(folder / listed[0].subfolder, config)
+    stated, keys = about(folder, _MULTI), transformer(folder / listed[0].subfolder, config)
     _check_similarity(folder, stated, "maxsim")
     steps, skipped, expansion = head(folder, listed[1:], "token_embeddings"), mask(folder, listed), dict(keys.expansion)
-    if keys.lowercase or (skipped.words and not skipped.in_documents):
-        raise CommandError(f"{folder}: it lower-cases texts, or skips tokens of queries alone; lexbench does neither here")
+    words = " ".join(skipped.words)
+    if keys.lowercase or (words and not skipped.in_documents) or words.split() != list(skipped.words):
+        raise CommandError(
+            f"{folder}: it lower-cases texts, or skips tokens with blanks or of queries alone; lexbench does none of it here"
+        )
     unit = steps[-1:] == ["normalize"]
     fixed = expansion.get("strategy") == "fixed"
-    punctuated = set(skipped.words) == set(punctuation) and skipped.in_documents and not skipped.in_queries
-    words = "" if punctuated else " ".join(skipped.words)
     optional = {
         "head": "_".join(steps[:-1] if unit else steps) or "none",
         "unit_length": unit,
@@ -389,9 +402,9 @@ def _multi_vector_settings(folder: Path, config: Mapping[str, Any], listed: list
     return {
         "query_marker": "",
         "document_marker": "",
-        "mask_queries_to": expansion.get("length", 0),
+        "mask_queries_to": expansion["length"] if expansion else 0,
         "attend_to_masks": expansion.get("attend", False),
-        "skip_punctuation": punctuated,
+        "skip_punctuation": False,  # which skips [UNK], too, where the vocabulary lacks a character
         **{name: value for name, value in optional.items() if value != ordinary[name]},
         **_prompts(stated),
         **_lengths(expansion["length"] if fixed else keys.query_length, keys.document_length),
@@ -413,17 +426,24 @@ def _pylate_settings(folder: Path, config: Mapping[str, Any], listed: list[Modul
     keys, steps = transformer(folder / listed[0].subfolder, config), head(folder, listed[1:], "token_embeddings")
     if keys.lowercase:
         raise CommandError(f"{folder}: it lower-cases texts (do_lower_case); leave that to the tokenizer")
-    stated = {name: value for name, value in optional_json(folder / ABOUT).items() if value is not None}
-    pylate: dict[str, Any] = _PYLATE_DEFAULTS | stated
+    stated, says = about(folder, "ColBERT", _SINGLE), Keys(folder / ABOUT, optional=True, kind="ColBERT")
     if any(prompts(folder).values()):
         raise CommandError(f"{folder}: it puts a prompt before texts ({ABOUT}); lexbench does not")
-    skipped = pylate.get("skiplist_words", list(punctuation))
+    if stated.dimensions or stated.terms:
+        raise CommandError(f"{folder}: PyLate cuts no vectors; remove truncate_dim and max_active_dims from {ABOUT}")
+    _check_similarity(folder, stated, "maxsim", "cosine", "dot")  # old versions name the latter, and compare by MaxSim
+    skipped = says.typed("skiplist_words", list(punctuation))
     if skipped and set(skipped) != set(punctuation):
         raise CommandError(f"{folder}: skiplist_words ({len(skipped)} words) is not ASCII punctuation, which lexbench skips")
-    masks = pylate["query_length"] if pylate.get("do_query_expansion", True) else 0
+    length = says.count("query_length") or 32
     layers = {} if steps == ["linear"] else {"head": "_".join(steps)}
-    return _renamed(pylate, _PYLATE_NAMES) | {"mask_queries_to": masks, "skip_punctuation": bool(skipped)} | layers
-
-
-def _renamed(settings: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, Any]:
-    return {ours: settings[theirs] for theirs, ours in names.items() if settings.get(theirs) is not None}
+    return {
+        "query_length": length,
+        "mask_queries_to": length if says.typed("do_query_expansion", True) else 0,
+        "document_length": says.count("document_length") or 180,
+        "query_marker": says.typed("query_prefix", "[Q] "),
+        "document_marker": says.typed("document_prefix", "[D] "),
+        "skip_punctuation": bool(skipped),
+        "attend_to_masks": says.typed("attend_to_expansion_tokens", False),
+        **layers,
+    }

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from tokenizers import Tokenizer
     from transformers import PreTrainedTokenizerFast
 
+    from lexbench.models.wordpiece import WordPiece
+
 Input: TypeAlias = "str | tuple[str, str]"  # a text, or a pair for longest-first truncation
 
 
@@ -47,7 +49,7 @@ class Batch(NamedTuple):
     types: NDArray[np.int64] | None = None  # (n, longest) 1 in the second text of a pair, else 0
 
 
-def cutter(tokenizer: "PreTrainedTokenizerFast", length: int) -> "Tokenizer":
+def cutter(tokenizer: "PreTrainedTokenizerFast | WordPiece", length: int) -> "Tokenizer":
     """Return a tokenizer that cuts texts to *length* tokens, like *tokenizer* with `truncation=True, max_length=length`.
 
     It is a copy, because transformers changes its own at every call, which other threads would notice.
@@ -57,11 +59,12 @@ def cutter(tokenizer: "PreTrainedTokenizerFast", length: int) -> "Tokenizer":
     return copy
 
 
-def plain_copy(tokenizer: "PreTrainedTokenizerFast") -> "Tokenizer":
+def plain_copy(tokenizer: "PreTrainedTokenizerFast | WordPiece") -> "Tokenizer":
     """Return a copy that neither pads nor truncates."""
     from tokenizers import Tokenizer
 
     copy = Tokenizer.from_str(tokenizer.backend_tokenizer.to_str())
+    copy.encode_special_tokens = getattr(tokenizer, "split_special_tokens", False)  # transformers keeps it elsewhere
     copy.no_padding()
     copy.no_truncation()
     return copy

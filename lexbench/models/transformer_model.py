@@ -116,7 +116,8 @@ class TransformerModel:
         self.tokenizer = tokenizer
         self.pad = int(tokenizer.pad_token_id or 0)
         self.specials = [token for token in (tokenizer.cls_token_id, tokenizer.sep_token_id) if token is not None]
-        self.longest = longest_text(getattr(config, "max_position_embeddings", None), config.model_type, self.pad)
+        padding = getattr(config, "pad_token_id", None) or 0  # of the model, from which on it counts positions
+        self.longest = longest_text(getattr(config, "max_position_embeddings", None), config.model_type, padding)
         self.int8 = spec.dtype == "int8"
         self.packed = not self.int8 and packing_works(self.device.type, spec.torch_dtype)
         self.pack(body)

@@ -17,7 +17,9 @@ from tokenizers.processors import TemplateProcessing
 
 _SPECIAL = {"unk_token": "[UNK]", "sep_token": "[SEP]", "pad_token": "[PAD]", "cls_token": "[CLS]", "mask_token": "[MASK]"}
 _PARTS = ("normalizer", "pre_tokenizer", "post_processor", "added_tokens", "model")  # of tokenizer.json
-_MORE_SETTINGS = ("added_tokens_decoder", "additional_special_tokens", "extra_special_tokens", "auto_map")
+_MORE_SETTINGS = (
+    "added_tokens_decoder", "additional_special_tokens", "extra_special_tokens", "auto_map", "split_special_tokens",
+)  # fmt: skip
 _SPECIAL_FILE = "special_tokens_map.json"
 
 

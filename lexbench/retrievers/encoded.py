@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from safetensors.numpy import load_file
 
-from lexbench.arrays.vectors import kind_of, rows_of
+from lexbench.arrays.vectors import check_numbers, kind_of, rows_of
 from lexbench.artifacts.corpora import StoredTexts
 from lexbench.artifacts.describe import describe, short_name
 from lexbench.artifacts.removal import UNFINISHED
@@ -100,7 +100,8 @@ class Encoded(Retriever):
         return self.as_queries(self.encoder.encode_queries(queries))
 
     def as_queries(self, vectors: Any) -> Any:
-        """Return transformed query *vectors*."""
+        """Return transformed query *vectors*. Raises LexbenchError by `check_numbers`."""
+        check_numbers(vectors)
         if self.part:
             vectors = self.encoder.part(vectors, self.part)
         for transform in self.transforms:

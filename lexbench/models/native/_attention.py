@@ -191,9 +191,9 @@ class Window(NamedTuple):
         return cls(reach, tokens, blocks, near & there[:, :, None])
 
     def attend(self, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
-        """Return the attended values (texts, heads, length, width of a head)."""
+        """Return the attended values (texts, heads, length, width of a head); 0 for a position that sees nothing."""
         if not self.blocks:
-            return attend(query, key, value, self.mask)
+            return self._attended(query, key, value, self.mask)
         texts, heads, length, width = query.shape
         rest = self.blocks * self.reach - length
 
@@ -207,8 +207,14 @@ class Window(NamedTuple):
 
         assert self.mask is not None
         mask = self.mask.expand(texts, -1, -1, -1).flatten(0, 1).unsqueeze(1)
-        attended = attend(in_blocks(query), around(key), around(value), mask)
+        attended = self._attended(in_blocks(query), around(key), around(value), mask)
         return attended.view(texts, self.blocks, heads, self.reach, width).transpose(1, 2).flatten(2, 3)[:, :, :length]
+
+    def _attended(self, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None) -> Tensor:
+        attended = attend(query, key, value, mask)
+        if mask is None or not self.tokens.padding:  # otherwise only padding sees nothing, and is left out
+            return attended
+        return attended.masked_fill(~mask.any(-1, keepdim=True), 0)  # the plain steps of `attend` give NaN
 
 
 class Context(NamedTuple):
