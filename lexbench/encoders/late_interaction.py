@@ -58,6 +58,7 @@ class LateInteraction(Transformer):
     unit_length: bool = optional(True)
 
     kind: ClassVar[Kind] = Kind.MULTI
+    version: ClassVar[int] = 2
     family: ClassVar[str] = "late interaction"
     query_lengths: ClassVar[tuple[str, ...]] = ("query_length", "mask_queries_to")
 
