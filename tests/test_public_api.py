@@ -7,9 +7,11 @@ import pickle
 import subprocess
 import sys
 import warnings
+from dataclasses import dataclass
 from importlib.util import find_spec
 
 import click
+import ir_measures
 import numpy as np
 import pytest
 from samples import result
@@ -224,6 +226,15 @@ def test_answers_travel_to_other_processes(tmp_path):
     assert texts == [{"q1": "fox"}] * 4
 
 
+@dataclass
+class Judged:
+    """A judgement as an object, with its fields in an order of its own."""
+
+    relevance: int
+    doc_id: str
+    query_id: str
+
+
 def test_a_run_is_scored_from_every_form(tmp_path):
     """A run as a file, a mapping, rows and data frames, and judgements likewise, give one result."""
     pandas = pytest.importorskip("pandas", reason="it is in the extra pandas")
@@ -236,6 +247,8 @@ def test_a_run_is_scored_from_every_form(tmp_path):
     judged = {"q1": {"d2": 1}, "q2": {"d1": 2}}
     frames = [pandas.DataFrame(grades, columns=["query_id", "doc_id", "relevance"])]
     runs, every = [tmp_path / "x.run", mapping, rows, frame], [tmp_path / "x.qrels", judged, *frames]
+    runs += [[ir_measures.ScoredDoc(*row) for row in rows], frame.set_index(["query_id", "doc_id"])]
+    every += [grades, [Judged(grade, document, query) for query, document, grade in grades]]
     if find_spec("polars"):  # it installs nearly everywhere, and nothing needs it
         import polars as pl
 
@@ -249,6 +262,10 @@ def test_a_run_is_scored_from_every_form(tmp_path):
         lexbench.score({"q1": 0.5}, qrels=judged)
     with pytest.raises(LexbenchError, match=r"run: a row is \('q1', 'd1'\)"):
         lexbench.score([("q1", "d1")], qrels=judged)
+    with pytest.raises(LexbenchError, match=r"qrels: a row is float; it must be a mapping like \{'query_id': 'q1', "):
+        lexbench.score(rows, qrels=[0.5])
+    numbers = lexbench.score({np.int64(1): {np.int32(7): 2.0}}, qrels={"1": {"7": 1}}, measures=["RR"])
+    assert numbers.result.means == {"RR": 1}
 
 
 def test_ranked_lists_of_every_system_are_there(tmp_path):

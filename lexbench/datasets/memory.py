@@ -9,6 +9,7 @@ Each of them may be a mapping by split, {"test": …}, like those of mteb. The n
 can name it.
 """
 
+import dataclasses
 import hashlib
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -31,6 +32,10 @@ from lexbench.types import Document, Judgement, Query
 _MORE = ("name", "split", "columns", "dataset")  # other keys of data in memory
 _RELEVANT = "relevant_docs"  # the judgements of sentence-transformers and mteb
 _PARTS = {"corpus": "docs", "queries": "queries", "qrels": "qrels"}  # and their names in ir_datasets
+_EXAMPLES = {  # rows of tables, for messages
+    "run": {"query_id": "q1", "doc_id": "d1", "score": 1.5},
+    "qrels": {"query_id": "q1", "doc_id": "d1", "relevance": 1},
+}
 
 
 def parts_of(data: Any) -> dict[str, Any] | None:
@@ -142,22 +147,32 @@ def _checked(make: Any, row: Row, part: str) -> Any:
 
 
 def rows_in(given: Any, part: str) -> Iterator[Row]:
-    """Yield the rows of a data frame or of an iterable of mappings, without missing values."""
+    """Yield the rows of a data frame or of an iterable of mappings, named tuples or data classes, without missing values."""
     if hasattr(given, "columns") and hasattr(given, "iterrows"):  # pandas, whose columns may have one name
-        names = [str(name).lower() for name in given.columns]
+        indexed = [name for name in given.index.names if name is not None]
+        names = [str(name).lower() for name in [*indexed, *given.columns]]
         check_names(part, names, names)
     if hasattr(given, "iter_rows"):  # polars
         given = given.iter_rows(named=True)
     elif hasattr(given, "iterrows"):  # pandas
-        given = given.to_dict("records")
+        given = (given.reset_index() if indexed else given).to_dict("records")
     elif hasattr(given, "to_pylist"):  # Arrow
         given = given.to_pylist()
     if isinstance(given, str) or not isinstance(given, Iterable):
         raise InvalidFile(f"{part}: give a mapping, a data frame or rows, not {type(given).__name__}")
     for row in given:
-        if not isinstance(row, Mapping):
-            raise InvalidFile(f"{part}: a row is {type(row).__name__}; it must be a mapping like {{'_id': 'd1', 'text': '…'}}")
-        yield {str(name).lower(): _plain(value) for name, value in row.items()}
+        named = _by_name(row)
+        if not isinstance(named, Mapping):
+            wanted = _EXAMPLES.get(part, {"_id": "d1", "text": "…"})
+            raise InvalidFile(f"{part}: a row is {type(row).__name__}; it must be a mapping like {wanted}")
+        yield {str(name).lower(): _plain(value) for name, value in named.items()}
+
+
+def _by_name(row: Any) -> Any:
+    """Return a named tuple or an object of a data class as a mapping; anything else unchanged."""
+    if hasattr(row, "_asdict"):
+        return row._asdict()
+    return {one.name: getattr(row, one.name) for one in dataclasses.fields(row)} if dataclasses.is_dataclass(row) else row
 
 
 def _plain(value: Any) -> Any:

@@ -6,6 +6,7 @@ is allowed: as text it has half of a surrogate pair for each undecodable byte (P
 """
 
 from collections.abc import Iterable
+from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -34,9 +35,9 @@ def id_of(value: Any) -> str:
 
     Raises TypeError if it is neither text nor a whole number, and ValueError if no run or qrels file can hold it.
     """
-    if isinstance(value, int) and not isinstance(value, bool):
-        return str(value)  # qrels write it the same way
     if not isinstance(value, str):
+        if isinstance(value, Integral) and not isinstance(value, bool):  # of Python or NumPy
+            return str(int(value))  # qrels write it the same way
         raise TypeError(f"the _id {shortened(repr(value), 80)} is not a string")
     if "\0" in value:
         raise ValueError(f"the id {value!r} has a NUL in it")
