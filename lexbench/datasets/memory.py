@@ -32,7 +32,7 @@ from lexbench.types import Document, Judgement, Query
 _MORE = ("name", "split", "columns", "dataset")  # other keys of data in memory
 _RELEVANT = "relevant_docs"  # the judgements of sentence-transformers and mteb
 _PARTS = {"corpus": "docs", "queries": "queries", "qrels": "qrels"}  # and their names in ir_datasets
-_EXAMPLES = {  # rows of tables, for messages
+_EXAMPLES: Mapping[str, Mapping[str, Any]] = {  # of rows, for messages; without names, their values are in this order
     "run": {"query_id": "q1", "doc_id": "d1", "score": 1.5},
     "qrels": {"query_id": "q1", "doc_id": "d1", "relevance": 1},
 }
@@ -147,7 +147,10 @@ def _checked(make: Any, row: Row, part: str) -> Any:
 
 
 def rows_in(given: Any, part: str) -> Iterator[Row]:
-    """Yield the rows of a data frame or of an iterable of mappings, named tuples or data classes, without missing values."""
+    """Yield the rows of a data frame or of an iterable of mappings, named tuples or data classes, without missing values.
+
+    Those of a run or of judgements may be (query, document, score or grade), too.
+    """
     if hasattr(given, "columns") and hasattr(given, "iterrows"):  # pandas, whose columns may have one name
         indexed = [name for name in given.index.names if name is not None]
         names = [str(name).lower() for name in [*indexed, *given.columns]]
@@ -162,6 +165,11 @@ def rows_in(given: Any, part: str) -> Iterator[Row]:
         raise InvalidFile(f"{part}: give a mapping, a data frame or rows, not {type(given).__name__}")
     for row in given:
         named = _by_name(row)
+        if part in _EXAMPLES and isinstance(named, list | tuple):
+            names = [*_EXAMPLES[part]]
+            if len(named) != len(names):
+                raise InvalidFile(f"{part}: a row is {named!r}; it must have a query, a document and a {names[-1]}")
+            named = dict(zip(names, named, strict=True))
         if not isinstance(named, Mapping):
             wanted = _EXAMPLES.get(part, {"_id": "d1", "text": "…"})
             raise InvalidFile(f"{part}: a row is {type(row).__name__}; it must be a mapping like {wanted}")
