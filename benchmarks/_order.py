@@ -12,9 +12,9 @@ _LEAF = 16  # documents of a part that is not split again
 _ROUNDS = 20  # of swaps per split, as in the paper
 
 
-def bisected(documents: sparse.csr_array, seed: int = 1) -> NDArray[np.int64]:
+def bisected(documents: sparse.csr_array) -> NDArray[np.int64]:
     """Return an order (n,) of the rows of *documents* (n, vocabulary). It starts from a random one; weights do not count."""
-    order = np.random.default_rng(seed).permutation(documents.shape[0])
+    order = np.random.default_rng(1).permutation(documents.shape[0])
     starts, terms = documents.indptr.astype(np.uint64), documents.indices.astype(np.uint32)  # unsigned: numba tests no sign
     counts, logs = np.zeros((2, documents.shape[1]), np.int32), np.log2(np.arange(1, len(order) + 3))
     parts = [(0, len(order))]

@@ -119,10 +119,8 @@ class Ratio(NamedTuple):
         return (self.low > 1 or self.high < 1) and abs(self.ratio - 1) > floor
 
 
-def ratio_of_medians(
-    first: Durations, second: Durations, *, level: float = 0.95, resamples: int = 10_000, seed: int = 42
-) -> Ratio:
-    """Return the ratio of the p50s of two systems with its paired bootstrap interval.
+def ratio_of_medians(first: Durations, second: Durations, *, resamples: int = 10_000) -> Ratio:
+    """Return the ratio of the p50s of two systems with its paired bootstrap interval of 95 %.
 
     *first* and *second* are durations (passes, queries) of the same queries in the same order; the numbers of passes may be
     different. Queries are drawn with replacement, the same ones for both. Raises ValueError if the numbers of queries differ.
@@ -130,13 +128,13 @@ def ratio_of_medians(
     above, below = np.median(first, axis=0), np.median(second, axis=0)
     if above.shape != below.shape:
         raise ValueError(f"{len(above)} and {len(below)} queries are no pairs")
-    generator = np.random.default_rng(seed)
+    generator = np.random.default_rng(42)
     ratios = []
     rows = max(1, _NUMBERS // len(above))
     for start in range(0, resamples, rows):
         drawn = generator.integers(0, len(above), (min(rows, resamples - start), len(above)))
         ratios.append(np.median(above[drawn], axis=1) / np.median(below[drawn], axis=1))
-    low, high = np.quantile(np.concatenate(ratios), [(1 - level) / 2, (1 + level) / 2]).tolist()
+    low, high = np.quantile(np.concatenate(ratios), [0.025, 0.975]).tolist()
     return Ratio(float(np.median(above) / np.median(below)), low, high)
 
 

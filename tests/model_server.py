@@ -9,10 +9,10 @@ from servers import serving
 WIDTH, VOCABULARY = 8, 64
 
 
-def numbers(text, seed=0, count=WIDTH):
-    """Return *count* numbers from 0 to 1 that depend on *text* and *seed*."""
+def numbers(text, seed=0):
+    """Return WIDTH numbers from 0 to 1 that depend on *text* and *seed*."""
     digest = hashlib.sha256(f"{seed} {text[:100]}".encode()).digest()
-    return [byte / 255 for byte in digest[:count]]
+    return [byte / 255 for byte in digest[:WIDTH]]
 
 
 class ModelServer:

@@ -85,13 +85,13 @@ class Postgres:
         ]
         subprocess.run(made, check=True, capture_output=True, cwd=self._folder, **self._user)
 
-    def start(self, wait=True):
-        """Start the server, and by default wait until it answers."""
+    def start(self):
+        """Start the server, and wait until it answers."""
         options = {"port": self.port, "listen_addresses": "127.0.0.1", "unix_socket_directories": "", "fsync": "off"}
         words = [self._programs / "postgres", "-D", self._data, *(f"--{name}={value}" for name, value in options.items())]
         with (self._folder / "log").open("ab") as log:
             self._process = subprocess.Popen(words, stdout=log, stderr=log, cwd=self._folder, **self._user)
-        return self.answering() if wait else self
+        return self.answering()
 
     def answering(self):
         """Wait until the server answers, and start it again if it has ended."""

@@ -80,7 +80,7 @@ def test_tests_of_a_difference_are_those_of_other_tools(folder, kind):
     assert ps["Wilcoxon"] == pytest.approx(stats.wilcoxon(b, a).pvalue)
     assert ps["sign"] == pytest.approx(stats.binomtest(int((b > a).sum()), int((b != a).sum())).pvalue)
     drawn = stats.permutation_test(
-        (b, a), lambda x, y: np.mean(x - y), permutation_type="samples", n_resamples=9999, rng=1
+        (b, a), lambda x, y, axis: np.mean(x - y, axis), permutation_type="samples", n_resamples=9999, rng=1
     ).pvalue
     assert ps["randomisation"] == pytest.approx(drawn, abs=0.01)
     assert claim.needed == randomisation.queries_needed(b - a, abs((b - a).mean()))

@@ -21,16 +21,15 @@ FEW = RNG.integers(-2, 3, (5000, 6)).astype(np.float32)  # at most 49 different 
 ASKING = RNG.integers(-2, 3, (70, 6)).astype(np.float32)
 
 
-def clustered(count, dimensions=48, centres=50):
-    """Return vectors of length 1 around some centres, which do not depend on the count."""
+def clustered():
+    """Return 4,100 vectors of length 1 around 50 centres."""
     rng = np.random.default_rng(7)
-    middles = rng.standard_normal((centres, dimensions))
-    near = middles[rng.integers(0, centres, count)] + 0.5 * rng.standard_normal((count, dimensions))
+    middles = rng.standard_normal((50, 48))
+    near = middles[rng.integers(0, 50, 4100)] + 0.5 * rng.standard_normal((4100, 48))
     return (near / np.linalg.norm(near, axis=1, keepdims=True)).astype(np.float32)
 
 
-CLUSTERED = clustered(4100)
-DOCUMENTS, QUERIES = CLUSTERED[:4000], CLUSTERED[4000:]
+DOCUMENTS, QUERIES = np.split(clustered(), [4000])
 
 
 def exact(documents, queries, k):

@@ -44,9 +44,9 @@ class Listed(Searcher):
         return Hits(np.array(docs, np.int32), np.array(scores, np.float32))
 
 
-def ensemble(lists, weights, scores="minmax", missing="min", rrf_k=60, depth=1000):
+def ensemble(lists, weights, scores="minmax", missing="min"):
     """Fuse *lists*, one per member, of a single query; return {position: score} in the order of the ranking."""
-    searcher = EnsembleSearcher(tuple(Listed() for _ in lists), Rule(weights, scores, missing, rrf_k), depth, None)
+    searcher = EnsembleSearcher(tuple(Listed() for _ in lists), Rule(weights, scores, missing, 60), 1000, None)
     hits = searcher.search([[one] for one in lists], 10)
     return by_position(hits.docs[0], hits.scores[0])
 

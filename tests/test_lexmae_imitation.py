@@ -47,7 +47,7 @@ shares = [3, 1]
 length = 12
 keep_means = {keep_means}
 states = {states}
-steps = 120
+steps = {steps}
 batch_size = 8
 learning_rate = 3e-3
 save_every = 20
@@ -67,13 +67,15 @@ def place(tmp_path_factory):
     masked_lm(place / "imitated", vocabulary=VOCABULARY, seed=7)
     masked_lm(place / "other", vocabulary=VOCABULARY[:-1])
     ranks = '[ranking]\nmodel = "other dense"\ntexts = 40\ndistance = [0.1, 0.1]'
-    for name, imitated, keep, states, share, ranking in (
-        ("both", "imitated", 20.0, 0.0, 0.0, ""),
-        ("alone", "imitated", 0.0, 0.3, 0.0, ""),
-        ("ranked", "imitated", 0.0, 0.0, 0.25, ranks),
-        ("refused", "other", 20.0, 0.0, 0.0, ""),
+    for name, imitated, steps, keep, states, share, ranking in (
+        ("both", "imitated", 40, 20.0, 0.0, 0.0, ""),
+        ("alone", "imitated", 120, 0.0, 0.3, 0.0, ""),  # states are learned more slowly
+        ("ranked", "imitated", 120, 0.0, 0.0, 0.25, ranks),
+        ("refused", "other", 40, 20.0, 0.0, 0.0, ""),
     ):
-        text = RECIPE.format(output=name, imitated=imitated, keep_means=keep, states=states, share=share, ranking=ranking)
+        text = RECIPE.format(
+            output=name, imitated=imitated, steps=steps, keep_means=keep, states=states, share=share, ranking=ranking
+        )
         (place / f"{name}.toml").write_text(text)
     masked_lm(place / "other dense", vocabulary=VOCABULARY, seed=9)
     return place

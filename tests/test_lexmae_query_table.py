@@ -68,11 +68,6 @@ threads = 1
 SETTINGS = Imitation(model="any", corpora=("any",), steps=1, batch_size=1, learning_rate=1.0)
 
 
-def no_words(size):
-    """Return that no word piece adds words."""
-    return AddedWords(torch.zeros((size, 0), dtype=torch.int64), torch.zeros((size, 0)))
-
-
 def test_the_losses_by_hand(tmp_path):
     """A query's vector is the table's weights of its pieces, each once, and of the words that they add.
 
@@ -126,7 +121,8 @@ def test_a_word_that_is_not_predicted_yet_can_be_learned(tmp_path):
     folder = checkpoints.masked_lm(tmp_path / "model")
     student, taught = (load_encoder(folder)[0].eval() for _ in range(2))
     size = len(student.embeddings)
-    learner = query_table.TableRanker(student, taught, SETTINGS, torch.ones(size), no_words(size), whole_counts=False)
+    no_words = AddedWords(torch.zeros((size, 0), dtype=torch.int64), torch.zeros((size, 0)))
+    learner = query_table.TableRanker(student, taught, SETTINGS, torch.ones(size), no_words, whole_counts=False)
     bias = student.projection[1]
     ids = torch.tensor([[2, 8, 9, 3]])
     texts = Texts(ids, ids > 0, ids > 3)

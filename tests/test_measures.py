@@ -111,11 +111,13 @@ def test_random_runs_score_as_in_pytrec_eval(grades, ranked):
     survivable = {q: docs if max(docs.values()) >= 0 else dict.fromkeys(docs, 0) for q, docs in grades.items()}
     for rel in (1, 2):
         theirs = pytrec_eval.RelevanceEvaluator(survivable, set(PYTREC_EVAL | IPREC), relevance_level=rel).evaluate(ranked)
-        for name, measure in (PYTREC_EVAL | IPREC).items():
-            text = str(parse(measure) if "nDCG" in measure else replace(parse(measure), rel=rel))
+        parsed = {name: parse(measure) for name, measure in (PYTREC_EVAL | IPREC).items()}
+        texts = {name: str(one if "ndcg" in name else replace(one, rel=rel)) for name, one in parsed.items()}
+        ours = score(run, qrels, list(texts.values())).values
+        for name, text in texts.items():
             # pytrec_eval divides 0 by 0 for the IPrec of an empty list.
             expected = np.nan_to_num([theirs.get(query, {}).get(name, 0.0) for query in qrels.query_ids])
-            assert score(run, qrels, [text]).values[text].tolist() == pytest.approx(expected, abs=1e-12), text
+            assert ours[text].tolist() == pytest.approx(expected, abs=1e-12), text
 
 
 def test_grades_that_crash_pytrec_eval_do_not_crash_us():

@@ -34,10 +34,10 @@ def multi(rows, width=2):
     return MultiVectors(values, np.cumsum([0, *map(len, rows)]))
 
 
-def random_texts(count, seed, most=9):
-    """Return that many texts of 0 to *most* vectors of length 1; the first, two in the middle and the last have none."""
+def random_texts(count, seed):
+    """Return that many texts of 0 to 9 vectors of length 1; the first, two in the middle and the last have none."""
     rng = np.random.default_rng(seed)
-    counts = rng.integers(1, most + 1, count)
+    counts = rng.integers(1, 10, count)
     counts[[0, count // 2, count // 2 + 1, -1]] = 0
     values = rng.normal(size=(counts.sum(), WIDTH)).astype(np.float32)
     return MultiVectors(values / np.linalg.norm(values, axis=1, keepdims=True), np.cumsum([0, *counts]))

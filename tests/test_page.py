@@ -51,9 +51,9 @@ SPEEDS = [
 ]
 
 
-def board_of(results, suite="beir"):
+def board_of(results):
     """Make the board of *results* on one suite."""
-    return board(Results(Entry(one, suite) for one in results))
+    return board(Results(Entry(one, "beir") for one in results))
 
 
 @pytest.fixture(scope="module")

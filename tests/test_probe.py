@@ -134,13 +134,13 @@ def test_qdrant_in_this_process(place, tmp_path, capsys):
     assert "none" in ended(capsys, 3, "probe", f"qdrant://{tmp_path}/qdrant/none").err
 
 
-def filtered(place, *arguments, k=10, below=(100, 10), **options):
+def filtered(place, *, below=(100, 10), **options):
     """Return a probe of the program with filters, of which tenants below these numbers pass."""
     for number in below:
         (place / f"below{number}").write_text(" ".join(str(row) for row in range(300) if row % 100 < number))
     options = {"knob": "reads=30,300", "queries": "queries.npy", "sample": 20, **options}
     return probe(
-        " ".join([sys.executable, "search.py", "documents.npy", *arguments]), k=k, vectors="documents.npy", seconds=0,
+        f"{sys.executable} search.py documents.npy", k=10, vectors="documents.npy", seconds=0,
         filter=[f"tenant < {number}" for number in below], passing=[f"below{number}" for number in below], **options,
     )  # fmt: skip
 

@@ -32,9 +32,9 @@ def rows(name):
     ]
 
 
-def trec(name, tag=None):
+def trec(name):
     """Return the lines of a TREC run."""
-    return "".join(f"{query} Q0 {document} {rank} {score} {tag or name}\n" for query, document, score, rank in rows(name))
+    return "".join(f"{query} Q0 {document} {rank} {score} {name}\n" for query, document, score, rank in rows(name))
 
 
 def tables(name):

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lexbench.errors import CannotStart, listed, require, shortened
-from lexbench.report.leaderboard.board import Plot, PlotPoint, systems_of
+from lexbench.report.leaderboard.board import COLOURS, Plot, PlotPoint, systems_of
 from lexbench.report.leaderboard.panels import frontier, plots_of
 from lexbench.report.timings import single_stream
 from lexbench.results import Result, Results, by_dataset
@@ -42,7 +42,6 @@ _STYLE: Any = {
     "grid.alpha": 0.25,
     "grid.linewidth": 0.6,
 }
-_COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#666666", "#999933")  # Okabe and Ito's
 _TIMELESS: Mapping[str, dict[str, Any]] = {"svg": {}, "pdf": {"CreationDate": None}, "png": {"Software": None}}
 _SIZE = (7.2, 4.6)  # inches
 _DPI = 150
@@ -128,7 +127,7 @@ def _training(curves: "Mapping[str, Sequence[Point]]") -> "Figure":
             steps = [points[at - 1].step or at if point.step is None else point.step for at, point in enumerate(points)]
             means = [result.means[measure] for result in results]
             reach = [[abs(end - mean) for end in point.intervals[measure]] for mean, point in zip(means, points, strict=True)]
-            colour, label = _COLOURS[number % len(_COLOURS)], drawable(f"{measure} on {dataset}")
+            colour, label = COLOURS[number % len(COLOURS)], drawable(f"{measure} on {dataset}")
             axes.errorbar(steps, means, np.transpose(reach), fmt="o-", capsize=3, color=colour, label=label)
         axes.set(xlabel="step", ylabel="mean, with its 95 % interval")
         figure.legend(loc="outside lower right", frameon=False, fontsize=8)
@@ -198,7 +197,7 @@ def _against(drawing: Drawing) -> "Figure":
         axes.margins(x=0.22, y=0.16)
         steps = _steps(sorted((p.x, p.y) for p in points if p.frontier), smaller=plot.lower_is_better)
         axes.plot(*zip(*steps, strict=True), "--", color="#888888", linewidth=1, label="frontier: no system is better in both")
-        colours = {line: _COLOURS[number % len(_COLOURS)] for number, line in enumerate(joined)}
+        colours = {line: COLOURS[number % len(COLOURS)] for number, line in enumerate(joined)}
         for line, members in joined.items():
             xs, ys = [point.x for point in members], [point.y for point in members]
             axes.plot(xs, ys, "-" if len(members) > 1 else "", marker="o", markersize=5, linewidth=1.2, color=colours[line])

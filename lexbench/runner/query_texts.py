@@ -1,10 +1,8 @@
 """What people read instead of ids: texts of queries, ranks of their relevant documents, and how these documents begin."""
 
-import json
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from functools import partial
-from pathlib import Path
 
 from lexbench.contracts import Contract
 from lexbench.datasets.corpus import StoredCorpus
@@ -78,13 +76,6 @@ def beginnings(corpus: StoredCorpus, doc_ids: Iterable[str]) -> dict[str, str]:
             (document,) = corpus.documents(place, place + 1)
             found[name] = shortened(one_line(document.title or document.text), _BEGINNING)
     return found
-
-
-def corpus_of_run(folder: Path) -> StoredCorpus | None:
-    """Return the corpus that the run in this *folder* of a store searched; None if it is gone."""
-    with suppress(OSError, ValueError, KeyError):
-        return StoredCorpus(folder.parent.parent / "corpora" / json.loads((folder / "run.json").read_bytes())["corpus"])
-    return None
 
 
 def texts_of_data(contract: Contract, source: Source | None, corpus: StoredCorpus | None) -> Callable[[], QueryTexts | None]:

@@ -61,7 +61,8 @@ def judgements(dataset: Any, qrels: Any) -> JudgementRules:
     if dataset is None:
         if qrels is None:
             raise CommandError("a run is scored by a dataset or by a qrels file")
-        return JudgementRules(_qrels_of(qrels), None, _name_of(qrels), _judges_of(qrels))
+        name = Path(qrels).name if isinstance(qrels, str | Path) else "qrels"
+        return JudgementRules(_qrels_of(qrels), None, name, _judges_of(qrels))
     contract, source = find_dataset(dataset)
     if qrels is None:
         return JudgementRules(open_dataset(contract, source).qrels, contract, contract.id, source=source)
@@ -72,10 +73,6 @@ def judgements(dataset: Any, qrels: Any) -> JudgementRules:
 
 def _qrels_of(qrels: Any) -> Qrels:
     return read_qrels(Path(qrels)) if isinstance(qrels, str | Path) else given_qrels(qrels)
-
-
-def _name_of(qrels: Any) -> str:
-    return Path(qrels).name if isinstance(qrels, str | Path) else "qrels"
 
 
 def _judges_of(qrels: Any) -> tuple[Note, ...]:

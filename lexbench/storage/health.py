@@ -2,7 +2,6 @@
 
 import importlib.metadata
 import re
-import shutil
 import sys
 
 import msgspec
@@ -10,7 +9,7 @@ import msgspec
 from lexbench.display.answer import Answer
 from lexbench.display.table import Table
 from lexbench.errors import install_advice
-from lexbench.storage.store import default_root
+from lexbench.storage.store import default_root, free_bytes
 
 _DEVELOPMENT = ("dev", "lint", "test")  # extras for working on lexbench itself
 
@@ -45,11 +44,7 @@ class Health(Answer, msgspec.Struct, frozen=True, kw_only=True):
 def health() -> Health:
     """Return what is installed and what is missing."""
     root = default_root()
-    existing = next(folder for folder in (root, *root.parents) if folder.exists())
-    parts = [
-        Part("python", sys.version.split()[0]),
-        Part("store", str(root), f"{shutil.disk_usage(existing).free / 1e9:.0f} GB free"),
-    ]
+    parts = [Part("python", sys.version.split()[0]), Part("store", str(root), f"{free_bytes(root) / 1e9:.0f} GB free")]
     healthy, extras = True, list[Part]()
     for extra, packages in _extras().items():
         missing = [package for package in packages if not _installed(package)]

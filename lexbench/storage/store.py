@@ -38,6 +38,11 @@ _LOCK = "alive.lock"
 _LITTER = 3600  # age in seconds from which a temporary file in a shared draft counts as left by a killed process
 
 
+def free_bytes(folder: Path) -> int:
+    """Return what is free on the disk of *folder*, which need not exist."""
+    return shutil.disk_usage(next(one for one in (folder, *folder.parents) if one.exists())).free
+
+
 def default_root() -> Path:
     """Return $LEXBENCH_STORE, or else a folder in the user's cache folder. Raises CannotStart if there is neither."""
     named = os.environ.get("LEXBENCH_STORE")
@@ -337,8 +342,7 @@ class Store:
 
     def check_disk(self, needed: int) -> None:
         """Raise NotEnoughDisk if *needed* bytes, by estimate, are more than is free where the store is."""
-        disk = next(folder for folder in (self.root, *self.root.parents) if folder.exists())
-        free = shutil.disk_usage(disk).free
+        free = free_bytes(self.root)
         if needed > free:
             raise NotEnoughDisk(
                 f"about {readable_bytes(needed)} will be written to {self.root} and {readable_bytes(free)} are free; "

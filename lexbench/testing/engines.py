@@ -92,18 +92,18 @@ def check(engine: Any, hits: Hits, queries: Any, documents: Any, k: int, least: 
     assert good.sum() >= least * found.sum()
 
 
-def check_known(engine: Any, hits: Hits, queries: Any, documents: Any, k: int) -> None:
-    """Compare the form of hits, and their scores unless the engine compresses vectors."""
-    if engine.compressed:
-        check_form(hits, len(queries), len(documents), k)
-    else:
-        check(engine, hits, queries, documents, k)
-
-
 DOCUMENTS = np.random.default_rng(3).integers(0, 4, (300, 12))
 QUERIES = np.random.default_rng(4).integers(0, 3, (40, 12))
 PARTS = DOCUMENTS[:7], DOCUMENTS[7:8], DOCUMENTS[8:8], DOCUMENTS[8:250], *DOCUMENTS[250:].reshape(50, 1, 12)
 EMPTY = (0,), (4,), (2,), (0, 1, 3, 4), (0, 1, 2, 3, 4)  # documents of zeros among five
+
+
+def check_known(engine: Any, hits: Hits, k: int) -> None:
+    """Compare the form of hits, and their scores unless the engine compresses vectors."""
+    if engine.compressed:
+        check_form(hits, len(QUERIES), len(DOCUMENTS), k)
+    else:
+        check(engine, hits, QUERIES, DOCUMENTS, k)
 
 
 def with_zeros(empty: tuple[int, ...]) -> NDArray[np.int64]:
@@ -161,13 +161,13 @@ class EngineContract:
     def test_top_k_with_ties_in_order_of_position(self, engine: Any, tmp_path: Path, k: int) -> None:
         """Scores are dot products, best first; ties, which whole numbers often have, are in order of position."""
         hits = indexed(engine, tmp_path, DOCUMENTS).search(vectors(engine, QUERIES), k)
-        check_known(engine, hits, QUERIES, DOCUMENTS, k)
+        check_known(engine, hits, k)
         assert (hits.docs[:, 0] >= 0).any(), "nothing is found"
 
     def test_shards_make_one_index(self, engine: Any, tmp_path: Path) -> None:
         """Documents in several shards, some of them empty, have the positions 0 to 299, and their scores."""
         hits = indexed(engine, tmp_path, *PARTS).search(vectors(engine, QUERIES), 300)
-        check_known(engine, hits, QUERIES, DOCUMENTS, 300)
+        check_known(engine, hits, 300)
         assert (hits.docs >= 250).any()
 
     def test_k_above_the_number_of_documents(self, engine: Any, tmp_path: Path) -> None:

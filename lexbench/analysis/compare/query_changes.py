@@ -13,13 +13,15 @@ import numpy as np
 
 from lexbench.analysis.stored_results import run_behind, stored_results
 from lexbench.contracts import Contract, find_contract
+from lexbench.datasets.corpus import StoredCorpus
 from lexbench.datasets.dataset import Dataset, open_dataset
 from lexbench.datasets.location import find_again, is_here
 from lexbench.errors import LexbenchError
 from lexbench.measures import cutoff as cutoff_of
 from lexbench.plugins import Source
 from lexbench.results import Entry, QueryTexts, Result, Results
-from lexbench.runner.query_texts import beginnings, corpus_of_run, query_texts, relevant_ranks
+from lexbench.runner.query_texts import beginnings, query_texts, relevant_ranks
+from lexbench.runner.search import corpus_of_run
 from lexbench.storage.store import Store
 from lexbench.trec.runs import Run
 
@@ -200,9 +202,10 @@ class StoreReader(Reader):
 
     def beginnings(self, entries: tuple[Entry, ...], documents: Iterable[str]) -> dict[str, str]:
         """Return how *documents* begin, from the corpus that one of *entries* searched; {} if it is not on this machine."""
-        folders = [entry.run for entry in entries if isinstance(entry.run, Path)]
-        corpus = next(filter(None, map(corpus_of_run, folders)), None)
-        return beginnings(corpus, documents) if corpus else {}
+        for folder in (entry.run for entry in entries if isinstance(entry.run, Path)):
+            with suppress(OSError, ValueError, KeyError):  # the corpus may be gone
+                return beginnings(StoredCorpus(corpus_of_run(folder).folder), documents)
+        return {}
 
     @cached_property
     def _finished(self) -> Results:

@@ -19,6 +19,7 @@ from lexbench.results import Note, Result, Results
 
 UNKNOWN_FAMILY = "other"  # of a system whose family neither its plug-in nor the catalogue states
 SCALE = 10_000  # scores of queries are stored as integers, times this: four digits
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#666666", "#999933")  # Okabe and Ito's, of lines
 _AS_FAST = 1.25  # the most by which the rates of two equal systems differ
 _LOCAL = re.compile(r'"(?:[A-Za-z]:[\\/]|/)[^"]*?([^"/\\]+)[/\\]*"')  # an absolute path in quotes
 

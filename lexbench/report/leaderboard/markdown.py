@@ -8,7 +8,7 @@ from lexbench.display.table import escape
 from lexbench.errors import listed, visible
 from lexbench.report.grid import Grid
 from lexbench.report.leaderboard import copies
-from lexbench.report.leaderboard.board import Board, Section
+from lexbench.report.leaderboard.board import COLOURS, Board, Section
 from lexbench.report.leaderboard.copies import View, main_grid
 
 _INTRODUCTION = """\
@@ -79,7 +79,6 @@ def _code(text: str) -> str:
 # ---- the picture of top-K curves -------------------------------------------------------------------------------------------
 
 _WIDTH, _HEIGHT, _LEFT, _TOP, _PLOT = 300, 205, 44, 40, (190, 140)  # of a panel, and of its axes, in pixels
-_COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")  # Okabe and Ito's
 _LABEL = 12  # pixels between the names of two lines
 
 
@@ -120,7 +119,7 @@ def _panel(name: str, grid: Grid) -> Iterator[str]:
             for at, cell in enumerate(row.values)
             if cell.value is not None
         ]
-        lines.append((points, row.name, _COLOURS[number % len(_COLOURS)]))
+        lines.append((points, row.name, COLOURS[number % len(COLOURS)]))
     for points, model, colour in sorted((line for line in lines if line[0]), key=lambda line: line[0][-1][1]):
         path = " ".join(f"{x:.1f},{y:.1f}" for x, y in points)
         yield f'<polyline points="{path}" fill="none" stroke="{colour}" stroke-width="1.5"/>'
