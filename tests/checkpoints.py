@@ -101,16 +101,18 @@ def colbert(path, *, seed=0, dimensions=8, prefix="bert.", **metadata):
     return str(folder)
 
 
-def uni_coil(path, outputs=1):
+def uni_coil(path, prefix="", *, outputs=1, safetensors=True, seed=2):
     """Write a BERT with a projection onto *outputs* numbers in pyserini's form; return the path as text."""
-    generator = torch.Generator().manual_seed(3)
+    folder = masked_lm(path, seed=seed)
+    generator = torch.Generator().manual_seed(seed + 1)
 
     def change(state):
-        kept = {key: value for key, value in state.items() if key.startswith("bert.")}
-        kept["tok_proj.weight"] = torch.randn(outputs, 32, generator=generator) / 3
-        return kept | {"tok_proj.bias": torch.full((outputs,), 0.2)}
+        kept = {f"{prefix}{key}": value for key, value in state.items() if key.startswith("bert.")}
+        kept[f"{prefix}tok_proj.weight"] = torch.randn(outputs, 32, generator=generator) / 3
+        kept[f"{prefix}tok_proj.bias"] = torch.full((outputs,), 0.2)
+        return kept
 
-    return str(rewrite(masked_lm(path, seed=2), change))
+    return str(rewrite(folder, change, safetensors=safetensors))
 
 
 def bert_body(folder, state) -> torch.nn.Module:
@@ -120,21 +122,21 @@ def bert_body(folder, state) -> torch.nn.Module:
     return body.eval()
 
 
-def static_embedding(path, *, seed=0) -> Path:
+def static_embedding(path, *, seed=0, dimensions=8) -> Path:
     """Write a table of random token vectors in the form of sentence-transformers; return the path."""
     path.mkdir(parents=True)
     (path / "modules.json").write_text(
         json.dumps([{"idx": 0, "path": "", "type": "sentence_transformers.models.StaticEmbedding"}])
     )
     generator = torch.Generator().manual_seed(seed)
-    write_weights(path, {"embedding.weight": torch.randn(len(VOCABULARY), 8, generator=generator)}, safetensors=True)
+    write_weights(path, {"embedding.weight": torch.randn(len(VOCABULARY), dimensions, generator=generator)}, safetensors=True)
     tokenizer = Tokenizer(WordLevel({word: number for number, word in enumerate(VOCABULARY)}, unk_token="[UNK]"))
     tokenizer.pre_tokenizer = WhitespaceSplit()
     tokenizer.save(str(path / "tokenizer.json"))
     return path
 
 
-def causal_lm(path, architecture="llama", **config) -> Path:
+def causal_lm(path, architecture="llama", *, seed=0, **config) -> Path:
     """Write a tiny *ForCausalLM with random weights and a tokenizer of words that adds <s>; return the path.
 
     Its vocabulary has two more entries than words, like Qwen's. The first number of every state is constant and lowers every
@@ -143,7 +145,7 @@ def causal_lm(path, architecture="llama", **config) -> Path:
     words = ["<s>", "</s>", "<unk>", *WORDS, *LETTERS, *(f"w{i}" for i in range(60))]
     sizes = {"num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2, "hidden_size": 32, "head_dim": 8}
     sizes |= {"vocab_size": len(words) + 2, "intermediate_size": 64, "max_position_embeddings": 64, **config}
-    torch.manual_seed(0)
+    torch.manual_seed(seed)
     model = transformers.AutoModelForCausalLM.from_config(transformers.AutoConfig.for_model(architecture, **sizes))
     with torch.no_grad():
         for name, parameter in model.named_parameters():
