@@ -56,6 +56,27 @@ def test_development_collections_are_compared(store, tmp_path, capsys, monkeypat
     assert same[1][1:] == ["+0.000 [+0.000, +0.000], 1.000"] * 2
 
 
+def test_trials_are_trained_and_scored_side_by_side(store, tmp_path, capsys, monkeypatch):
+    """A system is scored; what fails, what waits for it and what has no time left are named, and cost the others nothing."""
+    import trials
+
+    (tmp_path / "t.toml").write_text(
+        "[same]\nsystem = 'bm25(k1=0.9)'\n[wrong]\nrecipe = 'no such recipe'\n[late]\nrecipe = 'minilm'\nafter = 'wrong'\n"
+    )
+    output = tmp_path / "out"
+    lines = printed(trials, capsys, monkeypatch, tmp_path / "t.toml", tmp_path, "--output", output).splitlines()
+    assert lines[:3] == [
+        "same: done",
+        f"wrong: failed with 3; see {output}/wrong.log",
+        f"late: not begun: wrong is failed with 3; see {output}/wrong.log",
+    ]
+    assert "no recipe or file 'no such recipe'" in (output / "wrong.log").read_text(encoding="utf-8")
+    assert re.search(r"^\| same *\| *0\.\d{4}.*\+0\.0000 pydoc/dev", "\n".join(lines), re.MULTILINE)
+    kept = trials.Trials({"same": trials.Trial(system="bm25")}, tmp_path, output, seconds=0)
+    assert kept.run() == {"same": "stopped"}
+    assert [*kept.scores()] == ["pydoc/dev"]
+
+
 def test_a_packaged_model_is_packaged_again(tmp_path, capsys, monkeypatch):
     """The weights of lexmae_nano, which are in half precision, stay the same bytes; its card loses the scores and no limit."""
     pytest.importorskip("torch", reason="models are in the extra neural")

@@ -9,6 +9,7 @@ collection is the one with the smallest difference to either. Finished work in t
 """
 
 import argparse
+import json
 import warnings
 from collections.abc import Sequence
 from pathlib import Path
@@ -18,6 +19,7 @@ from numpy.typing import NDArray
 
 from lexbench.analysis.significance import bootstrap, randomisation
 from lexbench.display.table import Table, markdown
+from lexbench.errors import LexbenchError
 from lexbench.runner import jobs
 from lexbench.runner.plan import plan_dataset
 from lexbench.storage.store import Store
@@ -40,9 +42,12 @@ def score(folder: Path, systems: Sequence[str]) -> Scores:
     """Return the scores of *systems* on every collection. A collection that fails is left out, with a line on why."""
     scores: Scores = {}
     for name, dataset in collections(folder).items():
-        outcomes = list(jobs.run(plan_dataset(dataset, systems, (HEADLINE,), DEPTH), Store()))
-        failed = next((outcome.error for outcome in outcomes if outcome.error), None)
-        if failed:
+        try:
+            outcomes = list(jobs.run(plan_dataset(dataset, systems, (HEADLINE,), DEPTH), Store()))
+        except LexbenchError as error:  # e.g. the folder is not there
+            print(f"{name} is left out: {error}")
+            continue
+        if failed := next((outcome.error for outcome in outcomes if outcome.error), None):
             print(f"{name} is left out: {failed}")
             continue
         results = [outcome.result for outcome in outcomes if outcome.result]
@@ -98,11 +103,17 @@ def main() -> None:
     parser.add_argument("folder", type=Path)
     parser.add_argument("systems", nargs="+", metavar="SYSTEM", help="an expression, or NAME = EXPRESSION")
     parser.add_argument("--start", help="the expression of the model that training started from")
+    parser.add_argument("--json", type=Path, help="write the scores of each query here, too")
     parser.add_argument("--baseline", default=BM25, help="the name of the system that intervals and p compare with")
     options = parser.parse_args()
     warnings.simplefilter("ignore")
     typed = list(dict.fromkeys(filter(None, (BM25, options.start, *options.systems))))
     scores = score(options.folder, typed)
+    if not scores:
+        raise SystemExit(1)  # each collection has its line
+    if options.json:
+        rows = {name: {one: values.tolist() for one, values in by_system.items()} for name, by_system in scores.items()}
+        options.json.write_text(json.dumps(rows), encoding="utf-8")
     names = list(next(iter(scores.values())))
     if options.baseline not in names:
         parser.error(f"--baseline {options.baseline}: there is {', '.join(names)}; type one of these names")
