@@ -214,6 +214,7 @@ def low(system, judged, mean, highest, **facts):
             [low("a", 0.29, 0.5, 0.96), low("b", 0.34, 0.6, 0.9), low("c", 0.9, 0.55, 0.7)],
             "10 % to 71 % of the top 10 documents are unjudged (a, b, c); with them nDCG@10 may be anything from 0.50 to 0.96",
         ),
+        ([low("a", 0.29, 1.0, 1.0)], "71 % of the top 10 documents are unjudged (a); with them nDCG@10 is 1.00, too"),
         ([low("a", 0.81, 0.5, 0.6)], None),
         ([low("a", 0.1, 0.5, 0.9, dataset="beir/scifact/test", contract="beir/scifact/test@1")], None),  # one per query
         ([low("a", 0.1, 0.5, 0.9, dataset="cranfield", contract="cranfield@1")], None),  # complete

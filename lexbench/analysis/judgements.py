@@ -90,7 +90,9 @@ def judged_levels(results: Sequence[Result], headline: str = "") -> Iterator[str
             between = f"{other_low - high:+.2f} to {other_high - low:+.2f}"
             line += f"; with them the difference in {measure} may be anything from {between}"
         elif measure:
-            line += f"; with them {measure} may be anything from {min(ends)[0]:.2f} to {max(high for _, high in ends):.2f}"
+            least, most = f"{min(ends)[0]:.2f}", f"{max(high for _, high in ends):.2f}"
+            could = f"is {least}, too" if least == most else f"may be anything from {least} to {most}"
+            line += f"; with them {measure} {could}"
         yield line
 
 
