@@ -138,6 +138,10 @@ def test_text_files_are_documents(tmp_path):
     ]  # fmt: skip
     assert source.summary().startswith("documents docs (3 text files; not read: 1 other), queries queries.tsv")
 
+    (folder / "docs" / "oven" / "b.html").write_bytes("Kümmel".encode("latin-1"))
+    with pytest.raises(LexbenchError, match=r"b\.html, line 1: not UTF-8 .*iconv"):
+        list(source.documents())
+
     before = source.identity()
     (folder / "docs" / "a.md").rename(folder / "docs" / "b.md")
     assert find_dataset(str(folder))[1].identity() != before

@@ -300,6 +300,7 @@ def test_there_are_200_mistakes():
         ("version", "--version"),
         ("score good.qrels good.run", "score --qrels good.qrels good.run"),
         ("score good.run good.run --qrels good.qrels", "compare good.run good.run --qrels good.qrels"),
+        ("score good.run good.run -d good", "compare good.run good.run -d good"),
         ("run good -r 'bm25(k1 = 1.2 b = 0.4)'", "run good -r 'bm25(k1 = 1.2, b = 0.4)'"),
         ("run good -r bm25 --format json", "run good -r bm25 --json"),
         ("rm bm25 --dry-run", "store remove bm25 --dry-run"),

@@ -276,9 +276,9 @@ def _other_words(error: click.UsageError, words: list[str]) -> list[str]:
     if not extra or error.ctx is None:
         return words
     if error.ctx.command_path == "lexbench score":
-        if "--qrels" in words:  # two runs are compared
+        if {"--qrels", "-d", "--dataset"} & set(words):  # two runs are compared
             return ["compare", *words[1:]]
-        if (found := _with_qrels(words)) != words:
+        if (found := _with_qrels(words)) != words or Path(extra[1]).is_file():  # two runs without judgements
             return found
     values = extra[1].split()
     at = next((at for at in range(len(words) - 1, -1, -1) if words[at] == values[0]), None)

@@ -16,7 +16,7 @@ def read_documents(path: Path, columns: Columns = NONE) -> Iterator[Text]:
     *columns* are stated for the tables. Raises MissingData if there are none, and CommandError if there is no table for them.
     """
     tables = [path] if path.is_file() else [file for found in find_tables(path, "documents").values() for file in found]
-    if any(file.is_file() for file in tables):  # a folder "docs" of text files is read with those beside it
+    if any(file.is_file() for file in tables):  # else its text files are read, those in and beside "docs"
         for text_id, fields in (record for file in tables for record in read_records(file, stated=columns)):
             yield Text(text_id, fields.get("title", ""), fields.get("text") or fields.get("body", ""))
         return

@@ -143,7 +143,7 @@ def columns(path: Path, stated: Columns = NONE) -> str:
     if path.is_dir():
         every = [bool(text_ending(file)) for file in visible_files(path)]
         texts, more = sum(every), every.count(False)
-        return f"{texts:,} text files" + (f"; not read: {more:,} other" if more else "")
+        return f"{texts:,} text file{'s' * (texts != 1)}" + (f"; not read: {more:,} other" if more else "")
     if _is_tagged(path):
         return ""
     _, row = next(tables.rows(path, _table(stated=stated)), (1, {}))

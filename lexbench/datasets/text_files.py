@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from lexbench.errors import one_line
-from lexbench.storage.reading import COMPRESSED, open_file
+from lexbench.storage.reading import COMPRESSED
+from lexbench.storage.rows import text_lines
 
 _HTML = (".html", ".htm")
 ENDINGS = (".txt", ".md", ".rst", *_HTML)
@@ -43,15 +44,17 @@ def text_files(folder: Path) -> list[Path]:
 
 
 def read_texts(folder: Path) -> Iterator[Text]:
-    """Yield a document for each text file of *folder*, by name. Its id is the path of the file there."""
+    """Yield a document for each text file of *folder*, by name. Its id is the path of the file there.
+
+    Raises InvalidFile for a file that is not UTF-8.
+    """
     seen: set[str] = set()
     for file in text_files(folder):
         text_id = "_".join(str(file.relative_to(folder)).split()).lstrip("#")
         while text_id in seen:  # names that differed in white space only
             text_id += "_"
         seen.add(text_id)
-        with open_file(file) as opened:
-            content = opened.read().decode(errors="replace").replace("\r\n", "\n").removeprefix("\ufeff")
+        content = "\n".join(line for _, line in text_lines(file))
         title, text = _read_html(content) if text_ending(file) in _HTML else _read_plain_text(content)
         yield Text(text_id, title or re.sub(r"[\s_-]+", " ", file.name.partition(".")[0]), text)
 

@@ -66,7 +66,7 @@ def write_array(path: Path, ids: Sequence[Any], vectors: Any) -> None:
         names = [id_of(one.item() if isinstance(one, np.generic) else one) for one in ids]
     except (TypeError, ValueError) as error:
         raise InvalidFile(f"{path.stem}: {str(error).partition('. ')[0]}") from None
-    if any(map(np.ma.is_masked, [vectors] if isinstance(vectors, np.ndarray) else vectors)):  # numpy drops the masks
+    if any(map(np.ma.is_masked, [vectors] if hasattr(vectors, "dtype") else vectors)):  # numpy drops the masks
         raise InvalidFile(f"{path.stem}: vectors with masked values; give numbers, e.g. vectors.filled(0)")
     _checked(Path(path.stem), DenseRows(names, values))
     np.save(path, values, allow_pickle=False)

@@ -275,7 +275,7 @@ def check(
 
 
 def _contradictions(baseline: Baseline, measured: Measured) -> Iterator[str]:
-    """Yield the queries whose value in a baseline is not that of the ranks of relevant documents beside it."""
+    """Yield a line for each query whose value in a baseline does not follow from its ranks of relevant documents."""
     one, protocol = own_measure(baseline.measure), measured.job.contract.protocol
     of_others = isinstance(one, Judged) or hasattr(one, "counted_by") or getattr(one, "ties", None)
     kept = (protocol.self_match, protocol.drop_grade) == ("keep", None)  # ranks are counted before documents are left out

@@ -47,7 +47,7 @@ _NAMES: Mapping[Kind, Sequence[Sequence[str]]] = {
 _SHARD = re.compile(r"-(\d{5}(-of-\d{5})?|\d)(?=\.(parquet|jsonl|arrow)\b)")  # not topics.trec-8.txt
 _STAMP = ".stamp.json"  # of files that describe judgements of a program
 _SAVED = "data-*.arrow"  # what `save_to_disk` of Hugging Face's datasets writes, in a folder or, by split, in folders below it
-_FACTS = ("state.json", "dataset_info.json", "dataset_dict.json")  # beside it
+_FACTS = ("state.json", "dataset_info.json", "dataset_dict.json")  # facts that it writes beside its data
 _READER = 2  # raise it when the same file gives other documents
 NOT_TEST = ("dev", "val", "valid", "validation")  # splits for development
 
