@@ -49,7 +49,7 @@ def rows():
     return [np.array([2, *rng.integers(10, 140, 20), 3]) for _ in range(40)]
 
 
-@pytest.mark.parametrize("architecture", ["bert", "distilbert", "roberta"])
+@pytest.mark.parametrize("architecture", ["bert", "distilbert", "modernbert", "roberta"])
 def test_a_text_has_about_150_terms(architecture, tmp_path, rows):
     """The bias gives the mean text 150 terms."""
     reader = reader_of(tmp_path, architecture)

@@ -14,8 +14,10 @@ from transformers.models.bert.modeling_bert import BertLayer
 from lexbench.lexmae.model import losses
 from lexbench.lexmae.model.autoencoder import Decoder, MaskedAutoencoder, importance
 from lexbench.lexmae.model.encoder import LexiconEncoder, Texts
+from lexbench.lexmae.recipe.settings import Hardware
+from lexbench.lexmae.training import trainer
 
-ARCHITECTURES = ("bert", "distilbert", "roberta")
+ARCHITECTURES = ("bert", "distilbert", "modernbert", "roberta")
 BOTTLENECKS = ("softmax", "saturated", "none")
 LENGTHS = (9, 6, 4)
 ROUNDING = {"rtol": 1e-4, "atol": 1e-5}
@@ -64,6 +66,8 @@ def reference(model, encoder_ids, encoder_labels, decoder_ids, decoder_labels, r
     saturated = torch.log(1 + most.clamp(min=0))
     importances = {"softmax": softmax(most, 1), "saturated": saturated / (saturated.sum(1, keepdim=True) + 1e-4)}
     states = bert.base_model.embeddings(decoder_ids)
+    if model.config.model_type == "modernbert":  # its word embeddings have no positions, which BERT's layers need
+        states = states + weights["decoder.positions.weight"][torch.arange(decoder_ids.shape[1])]
     if asked.bottleneck in importances:
         stands_for = importances[asked.bottleneck] @ words.detach()
         states = torch.cat([stands_for[:, None], states[:, 1:]], 1)
@@ -168,6 +172,19 @@ def test_a_fresh_decoder(architecture):
             assert parameter.std().item() == pytest.approx(0.02, abs=5 * 0.00044), name
             assert 32 in parameter.shape
     assert len(Decoder(config, 3).layers) == 3
+
+
+def test_dropout_of_a_recipe_is_that_of_modernberts_attention():
+    """Its attention keeps the share as a number, so two passes differ although no module of dropout drops anything."""
+    model = MaskedAutoencoder(checkpoints.random_model("modernbert"), settings := pretraining(dropout=0.5)).train()
+    trainer.prepare(model, settings, Hardware(device="cpu"))
+    for module in model.modules():
+        if isinstance(module, torch.nn.Dropout):
+            assert module.p == 0.5
+            module.p = 0.0
+    inputs = batch(model)
+    first, second = (model.encoder.hidden(inputs["encoder_ids"], inputs["real"]) for _ in range(2))
+    assert not torch.allclose(first, second, atol=0.01)
 
 
 def test_without_a_decoder_it_is_masked_language_modelling():

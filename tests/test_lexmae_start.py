@@ -20,7 +20,7 @@ from lexbench.models.loading import load_tokenizer
 from lexbench.storage.store import Store
 
 TEXTS = ["sparse retrieval of a document", "the query"]
-ARCHITECTURES = ("bert", "distilbert", "roberta")
+ARCHITECTURES = ("bert", "distilbert", "modernbert", "roberta")
 
 
 def made(tmp_path, *, output="out", seed=42, pretrain=None, stage1=None, **given):
@@ -103,11 +103,13 @@ def test_a_model_without_a_head_needs_a_setting(tmp_path, headless):
 
 
 def test_other_architectures_are_refused(tmp_path):
-    """LexMAE trains models of three architectures, and none that is damaged."""
-    modern, cut = (checkpoints.masked_lm(tmp_path / name, name) for name in ("modernbert", "bert"))
+    """LexMAE trains models of four architectures, and none that is damaged."""
+    other, cut = (checkpoints.masked_lm(tmp_path / name) for name in ("electra", "cut"))
+    config = json.loads((other / "config.json").read_text())
+    (other / "config.json").write_text(json.dumps(config | {"model_type": "electra"}))
     checkpoints.rewrite(cut, lambda state: {key: value for key, value in state.items() if ".layer.1." not in key})
-    with pytest.raises(CommandError, match="there is: bert, distilbert, roberta"):
-        made(tmp_path, model=str(modern))
+    with pytest.raises(CommandError, match="'electra' cannot be trained; there is: bert, distilbert, modernbert, roberta"):
+        made(tmp_path, model=str(other))
     with pytest.raises(InvalidFile, match="it has 2 layers, but the weights have 1"):
         made(tmp_path, model=str(cut))
 
@@ -151,7 +153,7 @@ def texts(tmp_path, monkeypatch):
     return str(tmp_path / "one"), str(tmp_path / "two")
 
 
-@pytest.mark.parametrize("architecture", ["bert", "distilbert"])
+@pytest.mark.parametrize("architecture", ["bert", "distilbert", "modernbert"])
 @pytest.mark.parametrize("tied", [True, False])
 def test_a_smaller_vocabulary_keeps_what_the_corpora_use(tmp_path, texts, architecture, tied):
     """Special tokens, characters and the most used pieces are kept; texts of them have the same tokens and logits.

@@ -1,8 +1,8 @@
 """The masked autoencoder of pretraining: encoder, lexicon bottleneck and decoder (paper, sections 3.1 to 3.3).
 
-The encoder is a *ForMaskedLM of transformers. The decoder is a few new BERT layers of the same width with a separate head.
-The matrix of the word embeddings projects states onto the vocabulary everywhere (section 3.4, "we tie all"). The encoder passes
-one bag of words to the decoder.
+The encoder is a *ForMaskedLM of transformers. The decoder is a few new BERT layers of the same width with a separate head;
+ModernBERT's also learns positions, because its word embeddings have none. The matrix of the word embeddings projects states
+onto the vocabulary everywhere (section 3.4, "we tie all"). The encoder passes one bag of words to the decoder.
 """
 
 from typing import Any, Literal, cast
@@ -43,6 +43,9 @@ class Decoder(nn.Module):
         self.layers = nn.ModuleList([BertLayer(shape, index) for index in range(layers)])
         self.transform = BertPredictionHeadTransform(shape)
         self.bias = nn.Parameter(torch.zeros(shape.vocab_size))
+        self.positions: nn.Embedding | None = None
+        if config.model_type == "modernbert":  # only its own layers know positions, by rotation
+            self.positions = nn.Embedding(config.max_position_embeddings, shape.hidden_size)
         _initialise(self, shape.initializer_range)
 
     def forward(self, embedded: Tensor, real: Tensor) -> Tensor:
@@ -135,6 +138,8 @@ class MaskedAutoencoder(Learner):
         assert decoder is not None
         body, _ = body_and_transform(self.encoder.language_model)
         embedded = cast("nn.Module", body.embeddings)(ids)
+        if decoder.positions is not None:
+            embedded = embedded + decoder.positions.weight[: ids.shape[1]]
         if bottleneck is not None:  # it takes the place of [CLS], without a position and normalisation
             embedded = torch.cat([bottleneck[:, None].to(embedded.dtype), embedded[:, 1:]], dim=1)
         weight, _ = self.encoder.projection
@@ -148,8 +153,8 @@ def _bert(config: Any) -> BertConfig:
         "hidden_size": ("hidden_size", "dim"),
         "num_attention_heads": ("num_attention_heads", "n_heads"),
         "intermediate_size": ("intermediate_size", "hidden_dim"),
-        "hidden_act": ("hidden_act", "activation"),
-        "hidden_dropout_prob": ("hidden_dropout_prob", "dropout"),
+        "hidden_act": ("hidden_act", "activation", "hidden_activation"),
+        "hidden_dropout_prob": ("hidden_dropout_prob", "dropout", "mlp_dropout"),
         "attention_probs_dropout_prob": ("attention_probs_dropout_prob", "attention_dropout"),
         "vocab_size": ("vocab_size",),
         "initializer_range": ("initializer_range",),
@@ -163,6 +168,7 @@ def _bert(config: Any) -> BertConfig:
 def _initialise(module: nn.Module, deviation: float) -> None:
     """Initialise *module* like BERT: normal weights, biases of 0; normalisations are neutral already."""
     for part in module.modules():
-        if isinstance(part, nn.Linear):
+        if isinstance(part, (nn.Linear, nn.Embedding)):
             nn.init.normal_(part.weight, std=deviation)
+        if isinstance(part, nn.Linear):
             nn.init.zeros_(part.bias)

@@ -94,11 +94,16 @@ def _set_head(model: Any, weight: Tensor, bias: Tensor, scale: float = 1.0) -> N
     dense, norm = _dense_and_norm(model)
     model.config.tie_word_embeddings = True
     model.tie_weights()
+    for layer, setting in ((dense, "classifier_bias"), (model.get_output_embeddings(), "decoder_bias")):
+        if layer.bias is None:  # of ModernBERT alone
+            layer.bias = nn.Parameter(torch.zeros(len(layer.weight)))
+            setattr(model.config, setting, True)
     with torch.no_grad():
         dense.weight.copy_(weight)
         dense.bias.copy_(bias + _LIFT)
         norm.weight.fill_(scale)
-        norm.bias.zero_()
+        if norm.bias is not None:
+            norm.bias.zero_()
 
 
 @torch.no_grad()
@@ -128,5 +133,7 @@ def _dense_and_norm(model: Any) -> tuple[Any, Any]:
             return model.cls.predictions.transform.dense, model.cls.predictions.transform.LayerNorm
         case "distilbert":
             return model.vocab_transform, model.vocab_layer_norm
+        case "modernbert":
+            return model.head.dense, model.head.norm
         case _:
             return model.lm_head.dense, model.lm_head.layer_norm

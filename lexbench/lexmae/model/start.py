@@ -32,7 +32,7 @@ from lexbench.models.loading import check_token_ids, load_config, load_model, lo
 from lexbench.models.token_batches import plain_copy
 from lexbench.tokenization import stem
 
-ARCHITECTURES = ("bert", "distilbert", "roberta")
+ARCHITECTURES = ("bert", "distilbert", "modernbert", "roberta")
 _STEMMED = 3  # letters
 _SPECIAL = 2  # special tokens of a document, which do not count in its length
 

@@ -24,6 +24,7 @@ from transformers import (
     TrainerState,
     TrainingArguments,
 )
+from transformers.models.modernbert.modeling_modernbert import ModernBertAttention
 from transformers.trainer import TRAINER_STATE_NAME
 from transformers.utils import logging as transformers_logging
 
@@ -150,7 +151,9 @@ def prepare(model: Learner, fitting: Fitting, hardware: Hardware) -> None:
         if isinstance(module, PreTrainedModel) and processes.device(hardware) == "cpu":
             module.set_attn_implementation("eager")  # on short texts the gradient of torch's own attention takes much longer
         if isinstance(module, nn.Dropout) and fitting.dropout is not None:
-            module.p = fitting.dropout  # attention reads it from here too
+            module.p = fitting.dropout  # attention reads it from here too, but for ModernBERT's
+        if isinstance(module, ModernBertAttention) and fitting.dropout is not None:
+            module.attention_dropout = fitting.dropout
     model.pieces = hardware.accumulate
 
 
