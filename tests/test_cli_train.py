@@ -37,8 +37,9 @@ def place(store, tmp_path, monkeypatch):
     """Make a folder with a recipe, a BEIR folder of three documents, and a model's config, and return it."""
     monkeypatch.setenv("IR_DATASETS_HOME", str(tmp_path / "nothing"))
     monkeypatch.delenv("LEXBENCH_DATA", raising=False)
-    (tmp_path / "model").mkdir()
-    (tmp_path / "model" / "config.json").write_text(json.dumps(CONFIG))
+    for name, kind in {"model": "bert", "t5": "t5"}.items():
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "config.json").write_text(json.dumps(CONFIG | {"model_type": kind}))
     write(tmp_path / "mine", dict.fromkeys("012", "x"), {"q": "x"}, [("q", "1", 1)], "train")
     (tmp_path / "mine.toml").write_text(RECIPE)
     return tmp_path
@@ -91,9 +92,9 @@ def test_a_dry_run_states_the_settings_of_the_recipe(place, capsys):
         (["all", "mine.toml", "--set", "stage1.queries=['mine', 'mine']"], 2, "Names a training set twice; name each once"),
         (["all", "mine.toml", "--set", "encoding.document_length=201"], 2, "model takes at most 200 tokens; type encoding."),
         (["all", "msmarko"], 3, "no recipe or file 'msmarko'; did you mean 'msmarco'"),
-        (["all", "msmarco", "--set", "hardware.precision=fp32"], 3, "msmarco-passage/train/judged is not here"),
+        (["all", "msmarco", "--set", "start.model=model"], 3, "msmarco-passage/train/judged is not here"),
         (["all", "none.toml"], 3, "no recipe or file 'none.toml'"),
-        (["all", "mine.toml", "--set", "hardware.precision=fp8"], 2, "hardware.precision=fp8: Invalid enum value 'fp8'"),
+        (["all", "mine.toml", "--set", "hardware.precision=fp8"], 2, "'fp8'; there is: fp32, bf16, fp16, auto"),
         (["all", "mine.toml", "--set", "selection.datasets=['pydoc/test']"], 3, "pydoc/test is for testing"),
         (["all", "mine.toml", "--set", "hardware.precision=fp16"], 2, "precision fp16 is for GPUs; on the processor type"),
         (["all", "mine.toml", "--set", "stage1.queries=['pydoc/deb']"], 3, "did you mean 'pydoc/dev' or"),
@@ -101,7 +102,10 @@ def test_a_dry_run_states_the_settings_of_the_recipe(place, capsys):
         (["all", "mine.toml", "--set", "pretrain.corpora=['beir/nq']"], 3, "beir/nq is not here"),
         (["all", "mine.toml", "--set", "start.model=./none"], 3, "no folder ./none"),
         (["all", "mine.toml", "--set", "start.model=mine"], 3, "mine: no config.json"),
+        (["all", "mine.toml", "--set", "start.model=t5"], 2, "t5: training has no model_type 't5'; there is: bert, distilbert"),
+        (["all", "mine.toml", "--set", "start.model=org/none"], 3, "Hugging Face hub"),
         (["all", "mine.toml", "--set", "stage2.teacher=/none/such"], 3, "no folder /none/such"),
+        (["all", "mine.toml", "--set", "stage2.teacher=org/none"], 3, "Hugging Face hub"),
         (["finetune", "mine.toml", "--stage", 1], 3, "out/pretrained, which does not exist yet; type: lexbench train pretrain"),
         (["finetune", "mine.toml", "--stage", 1, "--set", "stage1.start=start"], 3, NEGATIVES),
         (["mine", "mine.toml", "--stage", 2], 3, "out/stage1, which does not exist yet; type: lexbench train finetune --stage"),

@@ -66,6 +66,7 @@ def place(tmp_path_factory):
     place = write(tmp_path_factory.mktemp("imitation"))
     masked_lm(place / "imitated", vocabulary=VOCABULARY, seed=7)
     masked_lm(place / "other", vocabulary=VOCABULARY[:-1])
+    masked_lm(place / "padded", vocabulary=VOCABULARY, vocab_size=len(VOCABULARY) + 3)
     ranks = '[ranking]\nmodel = "other dense"\ntexts = 40\ndistance = [0.1, 0.1]'
     for name, imitated, steps, keep, states, share, ranking in (
         ("both", "imitated", 40, 20.0, 0.0, 0.0, ""),
@@ -191,6 +192,8 @@ def test_exact_terms_stay_and_a_recipe_without_stages_has_its_text_head(trained,
 
 
 def test_other_word_pieces_are_refused(place):
-    """The imitated model must have the same vocabulary."""
+    """The imitated model must have the same vocabulary, and as many logits."""
     said = train(place, "imitate", "refused.toml", ends=2)
     assert "imitation.model: other has other word pieces than model; name another" in said
+    said = train(place, "imitate", "refused.toml", "--set", "imitation.model=padded", "--output", "padded out", ends=2)
+    assert f"padded has {len(VOCABULARY) + 3} logits, and model {len(VOCABULARY)}; name one with the same vocab_size" in said

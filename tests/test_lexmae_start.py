@@ -108,7 +108,7 @@ def test_other_architectures_are_refused(tmp_path):
     config = json.loads((other / "config.json").read_text())
     (other / "config.json").write_text(json.dumps(config | {"model_type": "electra"}))
     checkpoints.rewrite(cut, lambda state: {key: value for key, value in state.items() if ".layer.1." not in key})
-    with pytest.raises(CommandError, match="'electra' cannot be trained; there is: bert, distilbert, modernbert, roberta"):
+    with pytest.raises(CommandError, match="no model_type 'electra'; there is: bert, distilbert, modernbert, roberta"):
         made(tmp_path, model=str(other))
     with pytest.raises(InvalidFile, match="it has 2 layers, but the weights have 1"):
         made(tmp_path, model=str(cut))

@@ -389,6 +389,27 @@ def fetch(model: str, revision: str | None = None) -> Path:
 
     Raises MissingData if there is neither, CommandError for a file, or for a folder with a *revision*.
     """
+    return _local(model, revision) or _snapshot(model, revision)
+
+
+def fetch_model(model: str, revision: str | None = None) -> Path:
+    """Return the folder of *model* like `fetch`. Also raises MissingData if there is no model in the folder."""
+    return _with_model(fetch(model, revision))
+
+
+def fetch_settings(model: str, revision: str | None = None) -> Path:
+    """Return the folder of *model* like `fetch_model`, but of the hub's models fetch settings and tokenizers alone."""
+    return _with_model(_local(model, revision) or _download(model, revision, _PATTERNS))
+
+
+def _with_model(folder: Path) -> Path:
+    if not any((folder / name).is_file() for name in (CONFIG, MODULES)):
+        raise no_model(folder)
+    return folder
+
+
+def _local(model: str, revision: str | None) -> Path | None:
+    """Return the folder *model*, or None if it is a name on the hub. Raises the errors of `fetch`."""
     folder = Path(model).expanduser()
     if folder.is_dir():
         if revision is not None:
@@ -400,15 +421,7 @@ def fetch(model: str, revision: str | None = None) -> Path:
     if model.startswith(("/", ".", "~")) or model.count("/") > 1:
         raise MissingData(f"no folder {model}; {_COPY}")
     require(f"model {model!r}", ("huggingface_hub",), "neural")
-    return _snapshot(model, revision)
-
-
-def fetch_model(model: str, revision: str | None = None) -> Path:
-    """Return the folder of *model* like `fetch`. Also raises MissingData if there is no model in the folder."""
-    folder = fetch(model, revision)
-    if not any((folder / name).is_file() for name in (CONFIG, MODULES)):
-        raise no_model(folder)
-    return folder
+    return None
 
 
 @lru_cache  # once per process, so that two calls see the same revision

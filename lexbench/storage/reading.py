@@ -9,13 +9,14 @@ import gzip
 import hashlib
 import io
 import lzma
+import re
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from functools import cache, lru_cache
 from pathlib import Path
 from shlex import quote
-from typing import Any, BinaryIO, NamedTuple, TypeVar, cast
+from typing import Any, BinaryIO, Literal, NamedTuple, TypeVar, cast, get_args, get_origin, get_type_hints
 
 import msgspec
 
@@ -38,6 +39,7 @@ _NOT_READ = {  # how other packed files begin, and what unpacks them
     b"Rar!\x1a\x07": "unrar x",
 }
 _TAR, _TAR_PLACE = b"ustar", 257  # the mark of a tar archive, and where it is
+_NO_CHOICE = re.compile(r"Invalid enum value (.+?)(?: - at `\$\.?([^`]*)`)?")  # as msgspec says it
 _UTF8_MARK = b"\xef\xbb\xbf"
 _WIDE_MARKS = (b"\xff\xfe", b"\xfe\xff")  # of UTF-16 and UTF-32
 
@@ -145,12 +147,38 @@ def utf8(text: str) -> bytes:
         return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace").encode()
 
 
+def explained(problem: str, model: type[Any]) -> str:
+    """Return what msgspec says of a value of *model*, with the values that there are if it says that this is none of them."""
+    found = _NO_CHOICE.fullmatch(problem)
+    if not found:
+        return problem
+    value, place = found.groups(default="")
+    kinds = [model]
+    for name in filter(None, re.sub(r"\[[^]]*\]", "", place).split(".")):
+        kinds = [hints[name] for kind in _within(kinds) if name in (hints := _hints(kind))]
+    known = [str(choice) for kind in _within(kinds) if get_origin(kind) is Literal for choice in get_args(kind)]
+    return f"Invalid enum value {value}; there is: {', '.join(known)}" + (f" - at `$.{place}`" if place else "")
+
+
+def _within(kinds: Iterable[Any]) -> Iterator[Any]:
+    """Yield *kinds* and the types that they are made of, e.g. those of the items of a list."""
+    for kind in kinds:
+        yield kind
+        if get_origin(kind) is not Literal:
+            yield from _within(get_args(kind))
+
+
+def _hints(kind: Any) -> dict[str, Any]:
+    """Return the types of the fields of *kind*, none if it is no table."""
+    return get_type_hints(kind) if isinstance(kind, type) and issubclass(kind, msgspec.Struct) else {}
+
+
 def read_toml(path: Path, model: type[Table]) -> Table:
     """Read a TOML file as *model*. Raises InvalidFile with the file and the place, e.g. `$.datasets[1].exclude_self`."""
     try:
         return cast("Table", _decoded(path.read_bytes(), model))
     except (msgspec.DecodeError, ValueError) as error:  # tomllib raises ValueError
-        raise InvalidFile(f"{path}: {error}") from None
+        raise InvalidFile(f"{path}: {explained(str(error), model)}") from None
     except RecursionError:
         raise InvalidFile(f"{path}: it is nested too deep") from None
 
@@ -160,7 +188,7 @@ def decode_json(path: Path, model: type[Any]) -> Any:
     try:
         return msgspec.json.decode(path.read_bytes(), type=model)
     except ValueError as error:
-        raise InvalidFile(f"{path}: {error}") from None
+        raise InvalidFile(f"{path}: {explained(str(error), model)}") from None
     except RecursionError:
         raise InvalidFile(f"{path}: it is nested too deep") from None
 

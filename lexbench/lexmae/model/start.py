@@ -58,9 +58,7 @@ def _built(recipe: Recipe, graph: Graph) -> tuple[LexiconEncoder, PreTrainedToke
     """Return the initial encoder and its tokenizer."""
     start = recipe.start
     folder = transformer_folder(fetch_model(start.model, start.revision))
-    if (kind := load_config(folder).model_type) not in ARCHITECTURES:
-        raise CommandError(f"{start.model}: model_type {kind!r} cannot be trained; there is: {', '.join(ARCHITECTURES)}")
-    check_lengths(recipe, folder)
+    check_model(recipe, folder)
     tokenizer = load_tokenizer(folder)
     model = _model(recipe, folder)
     check_token_ids(tokenizer.get_vocab(), model.config.vocab_size, folder)
@@ -79,8 +77,15 @@ def _built(recipe: Recipe, graph: Graph) -> tuple[LexiconEncoder, PreTrainedToke
     return LexiconEncoder(model, exact_terms), tokenizer
 
 
-def check_lengths(recipe: Recipe, folder: Path) -> None:
-    """Raise CommandError if texts may be longer than the model in *folder* takes."""
+def check_architecture(name: str, folder: Path) -> None:
+    """Raise CommandError if training cannot use the model *name*, whose settings are in *folder*."""
+    if (kind := read_json(transformer_folder(folder) / CONFIG).get("model_type")) not in ARCHITECTURES:
+        raise CommandError(f"{name}: training has no model_type {kind!r}; there is: {', '.join(ARCHITECTURES)}")
+
+
+def check_model(recipe: Recipe, folder: Path) -> None:
+    """Raise CommandError if the initial model, whose settings are in *folder*, is of another kind or takes shorter texts."""
+    check_architecture(recipe.start.model, folder)
     longest = stated_longest(read_json(transformer_folder(folder) / CONFIG))
     for setting in ("document_length", "query_length"):
         check_length(getattr(recipe.encoding, setting), f"encoding.{setting}", recipe.start.model, longest)

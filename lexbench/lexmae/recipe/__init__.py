@@ -18,6 +18,7 @@ from msgspec.structs import fields
 
 from lexbench.errors import CommandError, InvalidFile, LexbenchError, UnknownName
 from lexbench.lexmae.recipe.settings import Recipe, inconsistencies
+from lexbench.storage.reading import explained
 
 _PRESETS = Path(__file__).parent / "presets"
 _OWN = Path(__file__).parents[2] / "_recipes", Path(__file__).parents[3] / "recipes"  # in a wheel, in a checkout
@@ -51,7 +52,7 @@ def read(path: Path, overrides: Sequence[str] = ()) -> Recipe:
     try:
         recipe = msgspec.convert(table, Recipe)
     except msgspec.ValidationError as error:
-        raise _error(str(error), path, overrides) from None
+        raise _error(explained(str(error), Recipe), path, overrides) from None
     if problem := next(inconsistencies(recipe), None):
         raise _error(problem, path, overrides)
     changed = [name for name in dict.fromkeys(map(_name, overrides)) if name.partition(".")[0] not in _DESCRIBED]

@@ -49,6 +49,9 @@ def train(recipe: Recipe, state: Path, graph: Graph) -> TrainedModel:
     imitated, other_tokenizer = load_encoder(transformer_folder(fetch_model(settings.model)))
     if tokenizer.get_vocab() != other_tokenizer.get_vocab():
         raise CommandError(f"imitation.model: {settings.model} has other word pieces than {recipe.start.model}; name another")
+    if len(encoder.embeddings) != len(imitated.embeddings):  # e.g. one of them is padded to a multiple of 64
+        sizes = f"{len(imitated.embeddings):,} logits, and {recipe.start.model} {len(encoder.embeddings):,}"
+        raise CommandError(f"imitation.model: {settings.model} has {sizes}; name one with the same vocab_size")
     reader, progress = TextReader(tokenizer, recipe.encoding), graph.progress
     with processes.first_goes_first():
         corpora = open_texts(settings.corpora, recipe.leave_out, reader, graph)

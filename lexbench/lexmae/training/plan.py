@@ -1,6 +1,5 @@
 """The tasks of a recipe in order, the checks before any work, and carrying the tasks out. Used by `lexbench train`."""
 
-import re
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import nullcontext, suppress
 from pathlib import Path
@@ -12,7 +11,7 @@ from lexbench.errors import CannotStart, CommandError, MissingData, require
 from lexbench.lexmae import provenance
 from lexbench.lexmae.data import collections, negatives
 from lexbench.lexmae.recipe.settings import MODELS, Fitting, Imitation, Pretrain, Recipe, Stage, placeholders
-from lexbench.models.checkpoint import fetch_model
+from lexbench.models.checkpoint import fetch_settings
 from lexbench.retrievers.run_file import RunFile
 from lexbench.runner import systems
 from lexbench.storage.store import Store
@@ -21,7 +20,6 @@ if TYPE_CHECKING:
     from lexbench.lexmae.card import What
     from lexbench.lexmae.training.cost import TrainingCost
 
-_HUB_NAME = re.compile(r"\w[\w.-]*(/[\w.-]+)?")
 _WORK = {"start": ("start",), "pretrained": ("pretrain",), "imitated": ("imitate",)}  # the tasks that make a model
 _OF_STAGES = ("mine", "finetune")
 
@@ -201,17 +199,16 @@ def _trained(recipe: Recipe, task: Task, graph: Graph) -> Path:
 
 def _check_inputs(recipe: Recipe, task: Task) -> None:
     """Raise the errors of finding the models and data of a task."""
+    from lexbench.lexmae.model import start
+
     section = recipe.section(task.model)
     if task.kind == "start" and not recipe.folder("start").is_dir():
-        if folder := _check_model(recipe.start.model, recipe.start.revision):
-            from lexbench.lexmae.model import start
-
-            start.check_lengths(recipe, folder)
+        start.check_model(recipe, fetch_settings(recipe.start.model, recipe.start.revision))
         for name in recipe.exact_terms.corpora if recipe.exact_terms else ():
             collections.find_corpus(name)
     if isinstance(section, Imitation):
         for model in (section.model, *([recipe.ranking.model] if recipe.ranking else [])):
-            _check_model(model)
+            start.check_architecture(model, fetch_settings(model))
     if isinstance(section, Imitation | Pretrain):
         for name in section.corpora:
             collections.check_left_out(collections.find_corpus(name).contract, recipe.leave_out)
@@ -227,17 +224,12 @@ def _check_stage(recipe: Recipe, stage: Stage, teacher: str | None) -> None:
         systems.system(negatives.fill_placeholders(stage.negatives, recipe), stage.negatives)
     system = negatives.teaching_system(teacher)
     if teacher and not system:
-        _check_model(teacher)
+        fetch_settings(teacher)
     for name in stage.queries:
         contract = collections.find_dataset(name).contract
         collections.check_left_out(contract, recipe.leave_out)
         if system and isinstance(system.retriever, RunFile):
             system.retriever.file_identity(contract.id)
-
-
-def _check_model(model: str, revision: str | None = None) -> Path | None:
-    """Return the model's folder. Return None for a model on the hub, which is fetched when the work begins."""
-    return fetch_model(model, revision) if Path(model).is_dir() or not _HUB_NAME.fullmatch(model) else None
 
 
 def _needed(recipe: Recipe, task: Task) -> Iterator[tuple[Path, Task]]:
