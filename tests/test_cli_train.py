@@ -40,6 +40,8 @@ def place(store, tmp_path, monkeypatch):
     for name, kind in {"model": "bert", "t5": "t5"}.items():
         (tmp_path / name).mkdir()
         (tmp_path / name / "config.json").write_text(json.dumps(CONFIG | {"model_type": kind}))
+        (tmp_path / name / "vocab.txt").write_text("x\n")
+    (tmp_path / "model" / "model.safetensors").touch()
     write(tmp_path / "mine", dict.fromkeys("012", "x"), {"q": "x"}, [("q", "1", 1)], "train")
     (tmp_path / "mine.toml").write_text(RECIPE)
     return tmp_path
@@ -102,9 +104,11 @@ def test_a_dry_run_states_the_settings_of_the_recipe(place, capsys):
         (["all", "mine.toml", "--set", "pretrain.corpora=['beir/nq']"], 3, "beir/nq is not here"),
         (["all", "mine.toml", "--set", "start.model=./none"], 3, "no folder ./none"),
         (["all", "mine.toml", "--set", "start.model=mine"], 3, "mine: no config.json"),
-        (["all", "mine.toml", "--set", "start.model=t5"], 2, "t5: training has no model_type 't5'; there is: bert, distilbert"),
+        (["all", "mine.toml", "--set", "start.model=t5"], 3, "t5: no weights (model.safetensors, "),
+        (["all", "mine.toml", "--set", "start.model=t5", "--set", "start.weights=fresh"], 2, "training has no model_type 't5'"),
         (["all", "mine.toml", "--set", "start.model=org/none"], 3, "Hugging Face hub"),
         (["all", "mine.toml", "--set", "stage2.teacher=/none/such"], 3, "no folder /none/such"),
+        (["all", "mine.toml", "--set", "stage2.teacher=model"], 2, "model does not say how it pools"),
         (["all", "mine.toml", "--set", "stage2.teacher=org/none"], 3, "Hugging Face hub"),
         (["finetune", "mine.toml", "--stage", 1], 3, "out/pretrained, which does not exist yet; type: lexbench train pretrain"),
         (["finetune", "mine.toml", "--stage", 1, "--set", "stage1.start=start"], 3, NEGATIVES),

@@ -28,7 +28,8 @@ PICKLES = {".bin", ".pt", ".pth", ".pkl", ".ckpt"}
 def trained(tmp_path_factory):
     """Train everything, and return the folder and the output."""
     place = write(tmp_path_factory.mktemp("trained"))
-    cross_encoder(place / "teacher", vocabulary=VOCABULARY)
+    for name in ("teacher", "another"):
+        cross_encoder(place / name, vocabulary=VOCABULARY)
     return place, train(place, "all", "tiny.toml")
 
 
@@ -123,7 +124,7 @@ def test_finished_parts_are_not_made_again(trained, place, capfd):
         ("encoding.query_length=8", ("pretrained", "encoding.query_length: 12 there, 8 in the recipe")),
         ("stage1.depth=9", ("stage1", "stage1.depth: 20 there, 9 in the recipe")),
         ("selection.every=7", ("stage1", "selection.every: 10 there, 7 in the recipe")),
-        ("stage3.teacher=model", ("stage3", "stage3.teacher: 'teacher' there, 'model' in the recipe")),
+        ("stage3.teacher=another", ("stage3", "stage3.teacher: 'teacher' there, 'another' in the recipe")),
         ("seed=1", ("start", "seed: 42 there, 1 in the recipe")),
     ],
 )

@@ -13,7 +13,7 @@ from tokenizers import Tokenizer
 from torch.nn import functional
 
 from lexbench.artifacts.graph import Graph
-from lexbench.errors import CommandError, InvalidFile
+from lexbench.errors import CommandError, InvalidFile, MissingData
 from lexbench.lexmae.model import start
 from lexbench.lexmae.recipe.settings import Encoding, Start
 from lexbench.models.loading import load_tokenizer
@@ -115,10 +115,12 @@ def test_other_architectures_are_refused(tmp_path):
 
 
 def test_a_model_without_a_tokenizer_is_refused(tmp_path):
-    """The tokenizer that transformers makes for such a folder knows no word."""
+    """The tokenizer that transformers makes for such a folder knows no word, and lexbench makes none."""
     checkpoints.random_model("bert").save_pretrained(tmp_path / "given")
-    with pytest.raises(InvalidFile, match=r"given: there is no tokenizer with words; take the model"):
+    with pytest.raises(MissingData, match=r"given: no tokenizer \(tokenizer\.json, "):
         made(tmp_path, model=str(tmp_path / "given"))
+    with pytest.raises(InvalidFile, match=r"given: there is no tokenizer with words; take the model"):
+        load_tokenizer(tmp_path / "given")
 
 
 def test_a_finished_start_is_not_made_again(tmp_path):

@@ -27,7 +27,15 @@ from lexbench.lexmae.model.encoder import LexiconEncoder, save
 from lexbench.lexmae.recipe.settings import Recipe
 from lexbench.models import added_terms
 from lexbench.models.architectures import masked_lm_tensors
-from lexbench.models.checkpoint import CONFIG, check_length, fetch_model, read_json, stated_longest, transformer_folder
+from lexbench.models.checkpoint import (
+    CONFIG,
+    check_length,
+    fetch_model,
+    read_json,
+    stated_longest,
+    transformer_files,
+    transformer_folder,
+)
 from lexbench.models.loading import check_token_ids, load_config, load_model, load_tokenizer
 from lexbench.models.token_batches import plain_copy
 from lexbench.tokenization import stem
@@ -77,15 +85,21 @@ def _built(recipe: Recipe, graph: Graph) -> tuple[LexiconEncoder, PreTrainedToke
     return LexiconEncoder(model, exact_terms), tokenizer
 
 
-def check_architecture(name: str, folder: Path) -> None:
-    """Raise CommandError if training cannot use the model *name*, whose settings are in *folder*."""
-    if (kind := read_json(transformer_folder(folder) / CONFIG).get("model_type")) not in ARCHITECTURES:
+def check_architecture(name: str, folder: Path, *, weights: bool = True) -> None:
+    """Raise CommandError if training cannot use the model *name*, whose settings are in *folder*.
+
+    Raises MissingData if its own folder is not complete; of the hub's models the *weights* are not here yet.
+    """
+    place = transformer_folder(folder)
+    whole = weights and Path(name).expanduser().is_dir()
+    config = transformer_files(place).config if whole else read_json(place / CONFIG)
+    if (kind := config.get("model_type")) not in ARCHITECTURES:
         raise CommandError(f"{name}: training has no model_type {kind!r}; there is: {', '.join(ARCHITECTURES)}")
 
 
 def check_model(recipe: Recipe, folder: Path) -> None:
     """Raise CommandError if the initial model, whose settings are in *folder*, is of another kind or takes shorter texts."""
-    check_architecture(recipe.start.model, folder)
+    check_architecture(recipe.start.model, folder, weights=recipe.start.weights == "keep")
     longest = stated_longest(read_json(transformer_folder(folder) / CONFIG))
     for setting in ("document_length", "query_length"):
         check_length(getattr(recipe.encoding, setting), f"encoding.{setting}", recipe.start.model, longest)

@@ -6,7 +6,7 @@ Paper, section 3.4 and appendix A, Eqs. 9 to 13. `train` trains a stage; `StageD
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, cast
 
 import numpy as np
 import torch
@@ -39,6 +39,7 @@ from lexbench.lexmae.training.publishing import TrainedModel
 from lexbench.models.architectures import is_classifier
 from lexbench.models.checkpoint import fetch_model, read_json, transformer_folder
 from lexbench.notation import Call
+from lexbench.plugins import Encoder, Reranker
 from lexbench.types import Document
 
 _KEYS = 1 << 40  # keys of a source, of queries or of documents
@@ -250,18 +251,27 @@ _TEACHER_LENGTH = 192  # tokens that a cross-encoder reads, unless it takes fewe
 _COSINES = 20.0  # factor of cosines: the `scale` with which encoders of sentence-transformers are trained
 
 
-def load_teacher(name: str, hardware: Hardware) -> Teacher:
-    """Return the scores of the model *name* as a function: logits of a cross-encoder, or 20 x cosines of a dense encoder.
+def teaching_model(name: str, hardware: Hardware) -> Encoder | Reranker:
+    """Return the model *name*, a folder or a name on the hub: the reranker `cross_encoder` or the encoder `dense`.
 
-    *name* is a folder or a name on the hub. Raises the errors of the reranker `cross_encoder` and the encoder `dense`.
+    Nothing is loaded. Raises their errors.
     """
     dtype = "float32" if hardware.precision == "fp32" else "bfloat16"
     settings = (("model", name), ("dtype", dtype), ("device", "cuda" if processes.device(hardware) == "cuda" else "cpu"))
     if is_classifier(read_json(transformer_folder(fetch_model(name)) / "config.json")):
         pairs = Call("cross_encoder", kwargs=(*settings, ("length", _TEACHER_LENGTH), ("titles", "string")))
-        reranker = registry.create("rerankers", pairs)
-        return lambda queries, documents: torch.from_numpy(reranker.score(queries, documents))
-    encoder = registry.create("encoders", Call("dense", kwargs=(*settings, ("similarity", "cosine"))))
+        return cast("Reranker", registry.create("rerankers", pairs))
+    return cast("Encoder", registry.create("encoders", Call("dense", kwargs=(*settings, ("similarity", "cosine")))))
+
+
+def load_teacher(name: str, hardware: Hardware) -> Teacher:
+    """Return the scores of the model *name* as a function: logits of a cross-encoder, or 20 x cosines of a dense encoder.
+
+    Raises the errors of `teaching_model`.
+    """
+    model = teaching_model(name, hardware)
+    if isinstance(model, Reranker):
+        return lambda queries, documents: torch.from_numpy(model.score(queries, documents))
 
     def vectors(encode: Callable[[Sequence[str]], NDArray[np.float32]], texts: Sequence[str]) -> NDArray[np.float32]:
         row = {text: index for index, text in enumerate(dict.fromkeys(texts))}  # equal texts are encoded once
@@ -269,7 +279,7 @@ def load_teacher(name: str, hardware: Hardware) -> Teacher:
 
     def cosines(queries: Sequence[str], documents: Sequence[Document]) -> Tensor:
         texts = [document.text for document in documents]
-        products = vectors(encoder.encode_query, queries) * vectors(encoder.encode_document, texts)
+        products = vectors(model.encode_query, queries) * vectors(model.encode_document, texts)
         return torch.from_numpy(_COSINES * products.sum(1))
 
     return cosines

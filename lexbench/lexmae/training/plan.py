@@ -225,6 +225,10 @@ def _check_stage(recipe: Recipe, stage: Stage, teacher: str | None) -> None:
     system = negatives.teaching_system(teacher)
     if teacher and not system:
         fetch_settings(teacher)
+        if Path(teacher).expanduser().is_dir():  # the weights of one on the hub are fetched later
+            from lexbench.lexmae.training import finetune
+
+            finetune.teaching_model(teacher, recipe.hardware).identity()
     for name in stage.queries:
         contract = collections.find_dataset(name).contract
         collections.check_left_out(contract, recipe.leave_out)
