@@ -94,7 +94,7 @@ def _defined(systems: Any, store: "Store") -> Any:
 
 def _stated(systems: Any, store: "Store") -> Any:
     """Return the systems to run. Raises CommandError for an empty list, which asks for none, not for the default."""
-    if not systems and not isinstance(systems, tuple):
+    if systems is None or (isinstance(systems, str | list | Mapping) and not systems):
         raise CommandError("the list of systems is empty; name some, e.g. ['bm25'], or leave it out for the default")
     return _defined(systems, store)
 

@@ -5,6 +5,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 from tiny import answer, ended, lines, run, write_rows
 from tiny import write_files as write
@@ -474,6 +475,22 @@ def as_frames(_folder):
     return {"corpus": corpus, "queries": pd.DataFrame(QUERIES.items(), columns=["qid", "query"]), "qrels": qrels}
 
 
+def as_rows(_folder):
+    """Return rows without names, the judgements as an array."""
+    return DOC_ROWS, list(QUERIES.items()), np.array(JUDGEMENTS)
+
+
+def as_series(folder):
+    """Return the queries as a Series of pandas with ids as labels, and the documents as they come from an iterator."""
+    pd = pytest.importorskip("pandas", reason="pandas is not installed; pip install 'lexbench[pandas]'")
+    return as_dicts() | {"corpus": iter(DOC_ROWS), "queries": pd.Series(QUERIES)}
+
+
+def as_paths(folder):
+    """Return the paths of three files."""
+    return str(folder / "corpus.jsonl"), folder / "queries.jsonl", folder / "qrels" / "test.tsv"
+
+
 def as_object(_folder):
     """Return an object with the iterators of ir_datasets."""
     return SimpleNamespace(
@@ -491,19 +508,30 @@ def as_beir(folder):
     return GenericDataLoader(str(folder)).load("test")
 
 
-@pytest.mark.parametrize("form", [as_dicts, as_texts, as_frames, as_object, as_beir, str, Path])
+@pytest.mark.parametrize("form", [as_dicts, as_texts, as_frames, as_rows, as_series, as_paths, as_object, as_beir, str])
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # beir leaves files open
 def test_python_and_shell_give_the_same_numbers(form, tmp_path, capsys):
     """Data in memory have the values per query and the digests that the command line has for the same data in files."""
     folder = write(tmp_path / "mine", BEIR)
     measures = ["nDCG@10", "AP@1000"]
     (shell,) = answer(capsys, "run", folder, "-m", "nDCG@10", "-m", "AP@1000", "--json")["results"]
-    results = lexbench.run(form(folder), ["bm25"], measures=measures)
+    results = lexbench.run(form(folder), "bm25", measures=measures)
     (found,) = results
 
     assert (found.per_query, found.digests) == (shell["per_query"], shell["digests"])
     assert results.failures == []
     assert "bm25" in str(results)
+
+
+def test_a_system_that_ranks_perfectly_has_a_note_and_a_result():
+    """Easy data are no fault: notes say what is too good, and the result stands."""
+    numbers = {str(number): f"w{number}" for number in range(20)}
+    (result,) = results = lexbench.run((numbers, numbers, {name: [name] for name in numbers}), "bm25", measures=["nDCG@10"])
+    assert results.failures == []
+    assert [note.text for note in result.notes if note.kind == "too good"] == [
+        "nDCG@10 is 1 for 20 of 20 queries that have a relevant document",
+        "all 20 documents in its lists are judged for their query",
+    ]
 
 
 def test_data_in_memory_are_kept_by_their_content(tmp_path):
@@ -528,7 +556,10 @@ def test_data_in_memory_are_kept_by_their_content(tmp_path):
         (as_dicts() | {"queries": {"q1": {"words": "x"}}}, "query 'q1' has no text; it has: _id, words"),
         (as_dicts() | {"qrels": {"q1": {"d1": "good"}}}, "qrels: the grade 'good' is no number"),
         (as_dicts() | {"qrels": {"q1": {"d9": 1}}}, "none of the 1 judged documents is in the corpus"),
-        (as_dicts() | {"corpus": ["x"]}, "corpus: a row is str; it must be a mapping"),
+        (as_dicts() | {"corpus": ["x"]}, "corpus: 'x' has no id; give {id: text}, or dict(enumerate(texts)) for ids from 0"),
+        (as_dicts() | {"corpus": [7]}, "corpus: a row is int; it must be a mapping like {'_id': 'd1', 'text': '…'}"),
+        (as_dicts() | {"corpus": [("d1",)]}, "corpus: a row is ('d1',); it must be (id, text) or (id, title, text)"),
+        (as_dicts() | {"queries": "none.jsonl"}, "queries: no file none.jsonl"),
         ("nowhere", "no suite, dataset or folder 'nowhere'"),
     ],
 )

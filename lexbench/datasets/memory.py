@@ -4,7 +4,8 @@
     queries      the same
     judgements   {query id: {document id: grade}} or {query id: [document id, …]}; or a data frame, or rows, with named columns
 
-Each of them may be a mapping by split, {"test": …}, like those of mteb. The names of columns are those of files (see
+Rows without names are (id, text), (id, title, text), and (query id, document id, grade). Each of the three may also be the path
+of a file, or a mapping by split, {"test": …}, like those of mteb. The names of columns are those of files (see
 `lexbench.datasets.records`), or stated as "columns" (see `lexbench.datasets.stated_columns`). This is no plug-in: no contract
 can name it.
 """
@@ -12,29 +13,36 @@ can name it.
 import dataclasses
 import hashlib
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from os import PathLike
+from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from lexbench.contracts import Contract
 from lexbench.datasets import records
 from lexbench.datasets.digests import netstrings, qrels_sha256, queries_sha256
 from lexbench.datasets.sources import ir_datasets
 from lexbench.datasets.stated_columns import Columns, stated_columns
-from lexbench.errors import CommandError, InvalidFile
+from lexbench.errors import CommandError, InvalidFile, MissingData
 from lexbench.plugins import Source
 from lexbench.storage.reading import utf8
-from lexbench.storage.rows import Row, check_names, part_of_split
-from lexbench.trec.qrels import by_query, is_by_split, judgement_of
+from lexbench.storage.rows import Row, check_names, part_of_split, plain
+from lexbench.trec.qrels import by_query, is_by_split, judgement_of, read_judgements
 from lexbench.types import Document, Judgement, Query
 
 _MORE = ("name", "split", "columns", "dataset")  # other keys of data in memory
 _RELEVANT = "relevant_docs"  # the judgements of sentence-transformers and mteb
 _PARTS = {"corpus": "docs", "queries": "queries", "qrels": "qrels"}  # and their names in ir_datasets
-_EXAMPLES: Mapping[str, Mapping[str, Any]] = {  # of rows, for messages; without names, their values are in this order
-    "run": {"query_id": "q1", "doc_id": "d1", "score": 1.5},
-    "qrels": {"query_id": "q1", "doc_id": "d1", "relevance": 1},
+_TEXTS = ({"_id": "d1", "text": "…"}, {"_id": "d1", "title": "…", "text": "…"})
+_EXAMPLES: Mapping[str, Sequence[Mapping[str, Any]]] = {  # of rows, for messages; without names, their values are in this order
+    "run": ({"query_id": "q1", "doc_id": "d1", "score": 1.5},),
+    "qrels": ({"query_id": "q1", "doc_id": "d1", "relevance": 1},),
+    "corpus": _TEXTS,
+    "queries": _TEXTS[:1],
 }
 
 
@@ -56,9 +64,10 @@ def parts_of(data: Any) -> dict[str, Any] | None:
             raise CommandError(
                 f"the data has {', '.join(unknown)}, which nothing reads; there is: {', '.join((*_PARTS, *_MORE))}"
             )
+    elif isinstance(data, tuple) and len(data) == len(_PARTS):
+        data = dict(zip(_PARTS, data, strict=True))
+    if isinstance(data, Mapping):
         return {name: list(value) if isinstance(value, Iterator) else value for name, value in data.items()}  # read twice
-    if isinstance(data, tuple) and len(data) == len(_PARTS):
-        return dict(zip(_PARTS, data, strict=True))
     return {"dataset": data} if all(hasattr(data, f"{name}_iter") for name in _PARTS.values()) else None
 
 
@@ -80,6 +89,9 @@ class Memory(Source):
 
     def queries(self) -> Iterator[Query]:
         """Yield the queries in their order."""
+        if path := self._file("queries"):
+            yield from records.read_queries(path, self.parts.get("split"), self.columns["queries"])
+            return
         for query_id, fields in self._records("queries", self.columns["queries"]):
             text = fields.get("text", fields.get("title"))
             if text is None:
@@ -88,11 +100,26 @@ class Memory(Source):
 
     def judgements(self) -> Iterator[Judgement]:
         """Yield the judgements in their order."""
-        renamed = self.columns["judgements"].renamed
+        stated = self.columns["judgements"]
+        renamed = stated.renamed
+        if path := self._file("qrels"):
+            yield from read_judgements(path, self.parts.get("split"), renamed, stated.names())
+            return
         for row in self._rows("qrels", is_by_split, by_query):
             yield _checked(lambda row: judgement_of(renamed(row)), row, "qrels")
 
+    def _file(self, part: str) -> Path | None:
+        """Return the file of a part that is a path. Raises MissingData if it is not there."""
+        if not isinstance(given := self.parts.get(part), str | PathLike):
+            return None
+        path = Path(given).expanduser()
+        if not path.exists():
+            raise MissingData(f"{part}: no file {given}")
+        return path
+
     def _records(self, part: str, stated: Columns) -> Iterator[records.Record]:
+        if path := self._file(part):
+            return records.read_records(path, self.parts.get("split"), stated)
         judged = self.parts.get("qrels")
         splits = tuple(judged) if isinstance(judged, Mapping) and is_by_split(judged) else ()
         every = self._rows(
@@ -108,7 +135,7 @@ class Memory(Source):
             found = ir_datasets.records(self.parts["dataset"], _PARTS[part])
             yield from rows_in((row._asdict() for row in found), part)
             return
-        given = self.parts[part]
+        given = plain(self.parts[part])
         try:
             if isinstance(given, Mapping) and is_by_split(given):
                 given = part_of_split(part, given, self.parts.get("split"))
@@ -149,7 +176,7 @@ def _checked(make: Any, row: Row, part: str) -> Any:
 def rows_in(given: Any, part: str) -> Iterator[Row]:
     """Yield the rows of a data frame or of an iterable of mappings, named tuples or data classes, without missing values.
 
-    Those of a run or of judgements may be (query, document, score or grade), too.
+    Those without names have the order of `_EXAMPLES`.
     """
     if hasattr(given, "columns") and hasattr(given, "iterrows"):  # pandas, whose columns may have one name
         indexed = [name for name in given.index.names if name is not None]
@@ -164,16 +191,25 @@ def rows_in(given: Any, part: str) -> Iterator[Row]:
     if isinstance(given, str) or not isinstance(given, Iterable):
         raise InvalidFile(f"{part}: give a mapping, a data frame or rows, not {type(given).__name__}")
     for row in given:
-        named = _by_name(row)
-        if part in _EXAMPLES and isinstance(named, list | tuple):
-            names = [*_EXAMPLES[part]]
-            if len(named) != len(names):
-                raise InvalidFile(f"{part}: a row is {named!r}; it must have a query, a document and a {names[-1]}")
-            named = dict(zip(names, named, strict=True))
-        if not isinstance(named, Mapping):
-            wanted = _EXAMPLES.get(part, {"_id": "d1", "text": "…"})
-            raise InvalidFile(f"{part}: a row is {type(row).__name__}; it must be a mapping like {wanted}")
-        yield {str(name).lower(): _plain(value) for name, value in named.items()}
+        yield {str(name).lower(): _plain(value) for name, value in _mapping(row, part).items()}
+
+
+def _mapping(row: Any, part: str) -> Mapping[Any, Any]:
+    """Return a row as a mapping. Raises InvalidFile if it is none and can be none."""
+    known, named = _EXAMPLES[part], _by_name(row)
+    if isinstance(named, list | tuple | np.ndarray):
+        if names := next((one for one in known if len(one) == len(named)), None):
+            return dict(zip(names, named, strict=True))
+        raise InvalidFile(f"{part}: a row is {named!r}; it must be {' or '.join(map(_order, known))}")
+    if isinstance(named, str) and "_id" in known[0]:
+        raise InvalidFile(f"{part}: {named!r} has no id; give {{id: text}}, or dict(enumerate(texts)) for ids from 0")
+    if not isinstance(named, Mapping):
+        raise InvalidFile(f"{part}: a row is {type(row).__name__}; it must be a mapping like {known[0]}")
+    return named
+
+
+def _order(row: Mapping[str, Any]) -> str:
+    return f"({', '.join(name.strip('_') for name in row)})"
 
 
 def _by_name(row: Any) -> Any:

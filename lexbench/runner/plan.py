@@ -283,13 +283,13 @@ def with_both_recalls(names: Sequence[str]) -> tuple[str, ...]:
     return (*names, *added)
 
 
-def systems_of(given: Sequence[Any] | Mapping[str, Any]) -> list[System]:
-    """Return the systems of a list of expressions and objects, or of a mapping from names to them.
+def systems_of(given: Any) -> list[System]:
+    """Return the systems of a list of expressions and objects, of a mapping from names to them, or of a single one.
 
     A system that is given twice is there once. Raises CommandError if two different systems have the same name.
     """
-    if isinstance(given, str) or not isinstance(given, Sequence | Mapping):
-        raise CommandError(f"give a list of retrievers, e.g. ['bm25'], not {given!r}")
+    if isinstance(given, str | PathLike) or not isinstance(given, Sequence | Mapping):
+        given = [given]
     items = given.items() if isinstance(given, Mapping) else ((None, item) for item in given)
     listed: list[System] = []
     for name, item in items:

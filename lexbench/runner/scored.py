@@ -140,6 +140,7 @@ class ScoredRun(_Scored):
                 *model_notes(self.system, data.dataset.contract.id),
                 *candidate_notes(self.system, data.dataset, ranked.run),
                 *short_list_notes(self.system, wanted, ranked.run),
+                *(note for note in result.notes if note.kind == "too good"),
             ]
             counts = msgspec.structs.replace(
                 result.counts, documents=len(corpus), judged_absent=data.dataset.check_corpus(corpus)
