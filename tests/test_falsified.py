@@ -27,7 +27,7 @@ from lexbench.runner.origin_checks import contradictory_origin
 from lexbench.runner.scoring import score_ranked
 from lexbench.runner.soundness import read_folder
 from lexbench.runner.timing_checks import OLDEST_PYTHON, impossible_timing
-from lexbench.runner.value_checks import unattainable_values
+from lexbench.runner.value_checks import impossible_values, unattainable_values
 from lexbench.storage.artifact_folder import digest
 
 COMMITTED = Path(__file__).parents[1] / "leaderboard" / "results"
@@ -509,6 +509,14 @@ def test_the_note_that_a_result_is_too_good_cannot_be_deleted():
     assert (result.notes[-1].kind, list(unattainable_values(result, qrels))) == ("too good", [])
     (fault,) = unattainable_values(replace(result, notes=[]), qrels)
     assert fault == "nDCG@10 is 1 for 20 of 20 queries that have a relevant document, and no note says that this is too good"
+
+
+def test_more_relevant_documents_may_lower_ap():
+    """AP is 1, and (1 + 2/3) / 2 if the unjudged third document were relevant, which is no fault."""
+    run, qrels = samples.ranked(q="abc"), samples.judged(q={"a": 1, "b": 0})
+    result = score_ranked(run, qrels, ["AP@5"], {"system": "x", "dataset": "own", "contract": "none"})
+    assert result.incomplete["AP@5"].highest == pytest.approx((1 + 2 / 3) / 2)
+    assert not [fault for fault in impossible_values(result) if "its bound" in fault]
 
 
 @pytest.mark.parametrize(("flags", "faults"), [(["elsewhere"], 0), ([], 1)])

@@ -138,6 +138,13 @@ def test_random_runs_score_as_in_ir_measures(grades, ranked):
         assert ours == pytest.approx(metric.value, abs=1e-12), metric
 
 
+def test_gdeval_scores_queries_with_any_ids():
+    """Its own ids are whole numbers; the gain 2^2 - 1 at rank 2 is divided by that at rank 1."""
+    scores = score(ranked(three="ba", **{"q-1": "a"}), judged(three={"a": 2}, **{"q-1": {"b": 1}}), ["nDCG(dcg='exp-log2')@10"])
+    values = dict(zip(scores.query_ids, scores.values["nDCG(dcg='exp-log2')@10"].tolist(), strict=True))
+    assert values == {"three": pytest.approx(1 / math.log2(3), abs=1e-5), "q-1": 0}
+
+
 @settings(max_examples=10, deadline=None)
 @given(GRADES, RANKED)
 def test_random_runs_have_the_err_of_gdeval(grades, ranked):

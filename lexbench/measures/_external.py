@@ -102,11 +102,15 @@ def calc(measures: Sequence[External], run: Run, qrels: Qrels) -> dict[str, tupl
     for of_query in grades.values():
         if max(of_query.values()) < 0:  # pytrec_eval 0.5 hangs or crashes then
             of_query.update(dict.fromkeys(of_query, 0))
+    numbers = {query_id: str(number) for number, query_id in enumerate(qrels.query_ids)}  # gdeval knows no other ids
+    queries = dict(zip(numbers.values(), numbers, strict=True))
+    ranked = {numbers[query_id]: of_query for query_id, of_query in ranked.items()}
+    grades = {numbers[query_id]: of_query for query_id, of_query in grades.items()}
     texts = {_theirs(measure): str(measure) for measure in measures}
     values: dict[str, dict[str, float]] = {text: {} for text in texts.values()}
     try:
         for metric in library().iter_calc(list(texts), grades, ranked):
-            values[texts[metric.measure]][metric.query_id] = metric.value
+            values[texts[metric.measure]][queries[metric.query_id]] = metric.value
     except (
         Exception
     ) as error:  # any failure of another package becomes one line, e.g. Accuracy divides by no irrelevant document

@@ -137,7 +137,8 @@ def incomplete_report(run: Run, qrels: Qrels, measures: Iterable[str]) -> dict[s
 
     Judgements cover what some systems found, the pool. A system outside the pool finds unjudged documents, which are scored as
     irrelevant. `condensed` is the mean on lists without unjudged documents (Sakai, SIGIR 2007), which often flatters.
-    `highest` is the mean if all unjudged documents had the best grade. The truth is between the usual mean and `highest`.
+    `highest` is the mean if all unjudged documents had the best grade. The truth is between the usual mean and `highest`; of
+    nDCG and AP, which more relevant documents can also lower, it may be a little outside.
     """
     native = [(measure, parse_native(measure)) for measure in measures]
     shallow = [
