@@ -166,7 +166,7 @@ def _existing(folder: "str | Path") -> Path:
 
 def run(
     data: Any,
-    systems: "Sequence[Any] | Mapping[str, Any]" = (),
+    systems: Any = (),
     *,
     datasets: Sequence[str] = (),
     measures: Sequence[str | Measured] = (),
@@ -188,11 +188,12 @@ def run(
     is an expression ('bm25(k1=0.9)'). Finished work is not repeated. *on* is where corpora are encoded: 'processes(4)', 'ray'.
 
     In Python, *data* may also be in memory: {'corpus': {id: text}, 'queries': {id: text}, 'qrels': {query id: {document id:
-    grade}}}, or data frames with named columns, the result of beir's GenericDataLoader, or a dataset of ir_datasets. A system
-    may be a function texts -> vectors or (queries, k) -> {query id: {document id: score}}, or an object: an encoder, a search
-    system, a model of sentence-transformers, beir or mteb, a transformer of PyTerrier, or vectors: {'documents': {id: vector},
-    'queries': {id: vector}}, or (ids, array) for each. A mapping gives systems names. A
-    measure may be a function of the scores of a query's documents, best first, and of the grades: {document id: number} each.
+    grade}}}, or data frames with named columns, rows, paths of three files, the result of beir's GenericDataLoader, or a
+    dataset of ir_datasets. *systems* are a list, or one system. A system may be a function texts -> vectors or (queries, k) ->
+    {query id: {document id: score}}, or an object: an encoder, a search system, a model of sentence-transformers, beir or mteb,
+    a transformer of PyTerrier, or vectors: {'documents': {id: vector}, 'queries': {id: vector}}, or (ids, array) for each. A
+    mapping gives systems names. A measure may be a function of the scores of a query's documents, best first, and of the
+    grades: {document id: number} each.
     With *time*, each system is also timed in a fresh process, an object in this one (`Result.timings`; settings:
     `lexbench.TimingSettings`). *seeds* shows several trainings as one system: {'name': ['a', 'b']}. With *results*, the results
     are also written into that folder. With *brief*, what papers call recall (Success@k) is measured beside official recall.
@@ -248,7 +249,7 @@ def run(
 
 def plan(
     data: Any,
-    systems: "Sequence[Any] | Mapping[str, Any]" = (),
+    systems: Any = (),
     *,
     datasets: Sequence[str] = (),
     measures: Sequence[str | Measured] = (),
