@@ -362,6 +362,8 @@ ORIGINS = {  # (d)
         lambda result: result.update(system="splade_v3", notation="bm25"), "its name is that of another system"),
     "the name of a model with its engine": (
         lambda result: result.update(system="lexmae_nano@impact", notation="bm25"), "its name is that of another system"),
+    "the name of a system with other settings": (
+        lambda result: result.update(system="bm25(k1=1.2)", notation="bm25"), "its name is that of another system"),
     "a name that looks like another": (lambda result: result.update(system="bm25 "), "its name begins or ends with a space"),
     "an exposure that is none": (field("exposure/status", "clean"), "its exposure is 'clean'"),
     "contamination without a reason": (field("exposure", {"status": SEEN, "because": []}), "without a reason"),

@@ -207,6 +207,37 @@ def test_systems_of_a_program_whose_names_clash_are_refused_before_any_work(monk
         lexbench.run("pydoc/test", [BM25(), BM25(k1=2.0)])
 
 
+def letters(texts):
+    """Return how many letters each text has, as a vector."""
+    return [[float(len(text))] for text in texts]
+
+
+@pytest.mark.parametrize(
+    ("name", "given", "what"),
+    [
+        ("splade_v3", "bm25(k1=2)", "bm25(k1=2)"), ("bm25@lucene", "bm25(k1=2)", "bm25(k1=2)"),
+        ("bm25(k1=1.2)", "bm25(k1=2)", "bm25(k1=2)"), ("bm25", letters, "an object"),
+        ("lexmae_nano@impact", letters, "an object"), ("lexmae_nano@impact", "lexmae_nano(dtype='int8')@impact", "lexmae_nano"),
+    ],
+)  # fmt: skip
+def test_the_name_of_another_system_is_refused(name, given, what):
+    """It would stand for something else in every table, and nobody could type it back."""
+    with pytest.raises(CommandError) as raised:
+        lexbench.run("pydoc/test", {name: given})
+    assert str(raised.value).startswith(f"{name!r} is the name of another system, and this is {what}")
+    assert str(raised.value).endswith(f"; call it e.g. 'my {name}'")
+
+
+@pytest.mark.usefixtures("bread_suite", "store")
+@pytest.mark.parametrize("name", ["dense", "sparse_mlm", "ensemble", "flat", "bm25"])
+def test_the_name_of_a_plugin_that_is_no_system_is_free(name, tmp_path):
+    """No system is called `dense`, so a function can be called that, and so can a system; `bm25` may be a tuned BM25."""
+    for board, given in {"b=0.3": "bm25(b=0.3)", "object": letters if name != "bm25" else "bm25(b=0.2)"}.items():
+        results = lexbench.run("bread/test", {name: given}, measures=["nDCG@10"], results=tmp_path / board)
+        assert results.failures == []
+        assert [one.system for one in lexbench.results(tmp_path / board)] == [name]
+
+
 @pytest.mark.usefixtures("bread_suite", "store")
 def test_results_whose_names_clash_are_not_written_in_part(tmp_path):
     """If a name is that of another system, `save` writes no file at all."""

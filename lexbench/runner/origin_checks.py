@@ -23,6 +23,7 @@ from lexbench.runner.recipe_checks import (
     faults_of_expression,
     faults_of_versions,
     included_models,
+    is_system,
     known_names,
     model_bytes,
     nodes,
@@ -156,15 +157,14 @@ def impossible_origin(result: Result, contract: Contract | None) -> Iterator[str
         yield from faults_of_versions(result.recipe)
     named = result.seeds.systems if result.seeds else {result.system: result.expression}
     for name, text in named.items():
+        if text and names_another(name, text):
+            yield f"its name is that of another system, and it is {shortened(text, _SHOWN)}"
         if (expression := stated_expression(name, text)) is None:
             if text and not PYTHON_OBJECT.fullmatch(text):
                 yield f"its expression {shortened(text, _SHOWN)} cannot be read"
             for model in included_models(result.recipe):
                 yield from _faults_of_exposure(result, Expression(Call(model)), contract)
             continue
-        other = stated_expression(name, "") if text else None
-        if other and other.head.name in known_names() and other.head.name != expression.head.name:
-            yield f"its name is that of another system, and it is {expression}"
         if result.recipe and not result.seeds:
             yield from _faults_of_system(result, expression)
         yield from _faults_of_exposure(result, expression, contract)
@@ -222,6 +222,16 @@ def _unknown_measure(text: str) -> tuple[str, ...]:
     return ()
 
 
+def names_another(name: str, stated: str) -> bool:
+    """Return whether the *name* of a system is what a user types for another one than *stated*, or than an object, ""."""
+    other = stated_expression(name, "")
+    if other is None or other.head.name not in known_names():
+        return False
+    own = stated_expression(name, stated) if stated else None
+    whole = set("(@") & set(name)  # settings or an engine, and not only what kind of system it is
+    return own is None or own.head.name != other.head.name or bool(whole and own != other)
+
+
 def stated_expression(name: str, stated: str) -> Expression | None:
     """Return the expression of the system *name*, or "" for *stated*; None for an object, of which only a name is known."""
     text = stated or name
@@ -231,4 +241,4 @@ def stated_expression(name: str, stated: str) -> Expression | None:
         expression = parse(text)
     except LexbenchError:
         return None
-    return expression if stated or set("(@") & set(text) or text in known_names() else None
+    return expression if stated or set("(@") & set(text) or is_system(text) else None

@@ -37,6 +37,7 @@ from lexbench.notation import PYTHON_OBJECT, checked_name, split_name
 from lexbench.plugins import Source, has
 from lexbench.retrievers.run_file import RunFile
 from lexbench.runner import tuning
+from lexbench.runner.origin_checks import names_another
 from lexbench.runner.search import Data, SystemRun, data_of
 from lexbench.runner.systems import System, imported, named_systems
 from lexbench.runner.systems import system as system_of
@@ -286,7 +287,8 @@ def with_both_recalls(names: Sequence[str]) -> tuple[str, ...]:
 def systems_of(given: Any) -> list[System]:
     """Return the systems of a list of expressions and objects, of a mapping from names to them, or of a single one.
 
-    A system that is given twice is there once. Raises CommandError if two different systems have the same name.
+    A system that is given twice is there once. Raises CommandError if two different systems have the same name, or if a name is
+    that of another system.
     """
     if isinstance(given, str | PathLike) or not isinstance(given, Sequence | Mapping):
         given = [given]
@@ -308,6 +310,11 @@ def systems_of(given: Any) -> list[System]:
         if first is not system and (first.expression is None or first.expression != system.expression):
             both = f"{system.name!r}: {first.expression or 'an object'} and {system.expression or 'an object'}"
             raise CommandError(f"two systems are called {both}; name one: -r 'other = …', or {{'other': …}} in Python")
+        if names_another(system.name, system.alias_of or system.expression or ""):
+            what = system.alias_of or "an object"
+            raise CommandError(
+                f"{system.name!r} is the name of another system, and this is {what}; call it e.g. 'my {system.name}'"
+            )
     return list(by_name.values())
 
 

@@ -14,7 +14,7 @@ from lexbench.errors import LexbenchError
 from lexbench.notation import Call, Expression
 from lexbench.plugins import CHOSEN_WEIGHTS, Engine, Model, Retriever
 from lexbench.runner.exposure import leaf_calls
-from lexbench.runner.systems import inserted, retrievers
+from lexbench.runner.systems import inserted, retrievers, system
 from lexbench.types import Kind
 
 ENCODED = "retrievers/encoded"
@@ -24,6 +24,14 @@ _OF_MODELS = ("encoders", "rerankers")  # whose folders state settings
 def known_names() -> set[str]:
     """Return the names of retrievers, encoders and models that expressions may begin with."""
     return {*retrievers(), *registry.names("encoders"), *catalog.names()}
+
+
+def is_system(name: str) -> bool:
+    """Return whether *name* alone is a system, without a setting or a member: a retriever, an encoder or a model."""
+    if name in known_names() - set(catalog.names()):
+        with suppress(LexbenchError):
+            return bool(system(name))
+    return name in catalog.names()
 
 
 def candidates_of(recipe: Mapping[str, Any]) -> int:
