@@ -274,7 +274,7 @@ def _separated(path: Path, table: TableColumns) -> Iterator[tuple[int, Row]]:
     A first line that looks like a header with unknown names is refused, because it could be read as data. Without a header, the
     number of columns in the first line holds for the file.
     """
-    every = _lines_of_fields(path)
+    every = lines_of_fields(path)
     head = list(islice(every, _COMPARED + 1))
     if not head:
         return
@@ -309,14 +309,14 @@ def _separated(path: Path, table: TableColumns) -> Iterator[tuple[int, Row]]:
 
 def with_header(path: Path) -> Iterator[Row]:
     """Yield the rows of a CSV or TSV file whose first line has names; lines with other numbers of fields are left out."""
-    every = _lines_of_fields(path)
+    every = lines_of_fields(path)
     names = next(every, (1, []))[1]
     return (dict(zip(names, fields, strict=True)) for _, fields in every if len(fields) == len(names))
 
 
 def _head(path: Path) -> tuple[int, list[str]]:
     """Return the number of the first line of a CSV or TSV file and its fields as names of columns; (1, []) if it has none."""
-    number, values = next(_lines_of_fields(path), (1, []))
+    number, values = next(lines_of_fields(path), (1, []))
     return number, _names(values)
 
 
@@ -324,8 +324,8 @@ def _names(values: Sequence[str]) -> list[str]:
     return [name.strip().strip('"').lower() for name in values]
 
 
-def _lines_of_fields(path: Path) -> Iterator[tuple[int, list[str]]]:
-    """Yield the number and the fields of each line that is not blank."""
+def lines_of_fields(path: Path) -> Iterator[tuple[int, list[str]]]:
+    """Yield the number and the fields of each line of a CSV or TSV file that is not blank."""
     if ending(path) == ".csv":
         return _csv(path)
     return ((number, line.split("\t")) for number, line in text_lines(path) if line.strip())

@@ -150,11 +150,11 @@ def _runs(typed: str, given: Any) -> list[tuple[str, Run, Path | None]]:
     found: list[tuple[str, Run, Path | None]] = []
     for tag, run in runs.items():
         place = path if not tag or path.endswith(f"#{tag}") else f"{path}#{tag}"
-        found.append((name or tag or _bare(file.name), run, Path(place)))
+        found.append((name or tag or bare_name(file.name), run, Path(place)))
     return found
 
 
-def _bare(name: str) -> str:
+def bare_name(name: str) -> str:
     """Return a file name without the endings of run files."""
     while (bare := next((name.removesuffix(one) for one in _ENDINGS if name.endswith(one)), name)) != name and bare:
         name = bare
