@@ -2,9 +2,11 @@
 
 import csv
 import gzip
+import io
 import json
 import os
 import re
+import zipfile
 
 import numpy as np
 import pytest
@@ -13,6 +15,7 @@ from tiny import answer, ended, enter, lines, write, write_files, write_rows
 
 import lexbench
 from lexbench.errors import CommandError, InvalidFile, UnknownName
+from lexbench.trec.qrels import read_qrels
 from lexbench.trec.runs import read_run, read_runs
 
 ENTRIES = {  # two runs of three queries
@@ -281,6 +284,39 @@ def test_two_columns_of_scores_are_refused(tmp_path, content, said):
     (tmp_path / "a.csv").write_text(content)
     with pytest.raises(InvalidFile, match=re.escape(said)):
         read_run(tmp_path / "a.csv")
+
+
+def workbook():
+    """Return the bytes of a zip file with a part of an Excel workbook."""
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w") as archive:
+        archive.writestr("xl/workbook.xml", "<workbook/>")
+    return file.getvalue()
+
+
+@pytest.mark.parametrize("read", [read_run, read_qrels])
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (b'{"q1": {"d1": 1}}\n', "looks like JSON; let its name end in .json"),
+        (b'[{"qid": "q1", "docno": "d1", "score": 1}]\n', "looks like JSON; let its name end in .json"),
+        (b"qid,docno,score\nq1,d1,1\n", "looks like CSV; let its name end in .csv"),
+        (b"q1;d1;1\n", "looks like CSV; let its name end in .csv"),
+        (b"PAR1\x15\x04\x15", "looks like Parquet; let its name end in .parquet"),
+        (
+            b"version https://git-lfs.github.com/spec/v1\noid sha256:4d7a\nsize 12\n",
+            "it is a pointer of Git LFS, .* git lfs pull",
+        ),
+        (b"SQLite format 3\0\x10", "it is a database of SQLite; save its tables as CSV"),
+        (workbook(), "it is a workbook of Excel; save it as CSV"),
+        (b"\x04\x22\x4d\x18\x64", "it is packed and cannot be read; type: lz4 -d"),
+    ],
+)
+def test_a_file_of_another_format_is_named(tmp_path, read, content, said):
+    """The content shows what a file is whose name does not."""
+    (tmp_path / "file").write_bytes(content)
+    with pytest.raises(InvalidFile, match=said):
+        read(tmp_path / "file")
 
 
 def test_names_between_blanks_and_pipes_are_refused_by_what_they_are(place, capsys):

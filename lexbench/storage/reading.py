@@ -9,6 +9,7 @@ import gzip
 import hashlib
 import io
 import lzma
+import zipfile
 import zlib
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -24,18 +25,27 @@ from lexbench.errors import InvalidFile
 _BLOCK = 1 << 22  # bytes of a block of lines
 _LONGEST = 1 << 28  # bytes of a line; a longer one means a file of another kind, or one made to fill the memory
 _UNREADABLE = (OSError, EOFError, zlib.error, lzma.LZMAError)
-_MAGIC = 10  # bytes that show how a file is compressed
+_MAGIC = 24  # bytes that show how a file is compressed, or what else it is
 _OPENERS: dict[bytes, Callable[[Path], Any]] = {
     b"\x1f\x8b": gzip.open,
     b"\xfd7zXZ\x00": lzma.open,
     **{b"BZh%d1AY&SY" % size: bz2.open for size in range(1, 10)},
 }
 COMPRESSED = (".gz", ".bz2", ".xz")  # possible endings of file names; the first bytes decide how a file is read
+_ZIP = b"PK\x03\x04"
+_WORKBOOK = "it is a workbook of Excel; save it as CSV"
 _NOT_READ = {  # how other packed files begin, and what unpacks them
     b"\x28\xb5\x2f\xfd": "zstd -d",
-    b"PK\x03\x04": "unzip",
+    _ZIP: "unzip",
     b"7z\xbc\xaf\x27\x1c": "7z x",
     b"Rar!\x1a\x07": "unrar x",
+    b"\x04\x22\x4d\x18": "lz4 -d",
+    b"\x1f\x9d": "gzip -d",  # of compress, whose files end in .Z
+}
+_NO_DATA = {  # how files begin that have no data to read, and what to do
+    b"version https://git-lfs": "it is a pointer of Git LFS, and the data are elsewhere; type: git lfs pull",
+    b"SQLite format 3": "it is a database of SQLite; save its tables as CSV",
+    b"\xd0\xcf\x11\xe0": _WORKBOOK,
 }
 _TAR, _TAR_PLACE = b"ustar", 257  # the mark of a tar archive, and where it is
 _UTF8_MARK = b"\xef\xbb\xbf"
@@ -77,11 +87,24 @@ def _file_digest(path: Path, algorithm: str, _size: int, _times: tuple[int, int]
 def open_file(path: Path) -> BinaryIO:
     """Open a file for reading bytes, decompressed if its first bytes are those of gzip, bzip2 or xz.
 
-    Raises InvalidFile for archives and zstd files.
+    Raises InvalidFile for archives, files of zstd, workbooks of Excel, and other files without data to read.
     """
+    check_data(path)
     if command := unpacking(path):
         raise InvalidFile(f"{path}: it is packed and cannot be read; type: {command}")
     return _opened(path)
+
+
+def check_data(path: Path) -> None:
+    """Raise InvalidFile for a file that has no data to read, e.g. a pointer of Git LFS, and for a workbook of Excel."""
+    with path.open("rb") as file:
+        begin = file.read(_MAGIC)
+    why = next((why for magic, why in _NO_DATA.items() if begin.startswith(magic)), "")
+    if begin.startswith(_ZIP):
+        with suppress(*_UNREADABLE, zipfile.BadZipFile, ValueError), zipfile.ZipFile(path) as archive:
+            why = _WORKBOOK if any(name.startswith("xl/") for name in archive.namelist()) else ""
+    if why:
+        raise InvalidFile(f"{path}: {why}")
 
 
 def _opened(path: Path) -> BinaryIO:

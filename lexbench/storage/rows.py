@@ -8,13 +8,13 @@ import csv
 import json
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from itertools import chain, islice
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
 from lexbench.errors import InvalidFile, echoed, require, visible
-from lexbench.storage.reading import COMPRESSED, lines, open_file, utf8
+from lexbench.storage.reading import COMPRESSED, check_data, lines, open_file, utf8
 
 Row: TypeAlias = dict[str, Any]
 Shapes: TypeAlias = Mapping[int, Sequence[str]]  # the names of the columns by their number, for files without a header
@@ -261,6 +261,8 @@ def _columnar(path: Path, what: str) -> Iterator[None]:
     try:
         yield
     except (ArrowException, OSError) as error:
+        with suppress(OSError):
+            check_data(path)
         reason = str(error).partition("\n")[0]
         raise InvalidFile(f"{path}: it is no {what} file, or a damaged one ({reason})") from None
 

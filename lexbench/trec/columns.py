@@ -10,6 +10,7 @@ read line by line, which also names the faulty line.
 """
 
 import csv
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -30,6 +31,14 @@ _LARGE = 25_000_000  # bytes of a file; from this size on, loading numba saves m
 ITERATION = (b"0", b"Q0", b"q0")  # the second column of TREC's files
 
 
+_OTHERS = {  # first lines of tables of other formats, which only their names distinguish
+    rb"[{\[]": ("JSON", ".json"),
+    rb"PAR1": ("Parquet", ".parquet"),
+    rb"ARROW1": ("Arrow", ".arrow"),
+    rb'"?[\w.#-]+"?([,;])[^\t]*\1': ("CSV", ".csv"),
+}
+
+
 class Beginning(NamedTuple):
     """What the first line of data, or the header, shows about a file."""
 
@@ -46,6 +55,7 @@ def beginning(path: Path, shapes: Mapping[int, Sequence[Kind]]) -> Beginning:
     """Return what the first line shows that is not blank or a comment. *shapes* are the kinds of columns by their number.
 
     A line that begins with `#` and has no blank behind it is data if it fits one of *shapes*: its first id begins with `#`.
+    Raises InvalidFile if the line shows that the file is a table in a format that its name does not have.
     """
     every = ((number, part) for number, line in lines(path) for part in line.splitlines())  # an old Mac ends lines by \r
     for number, line in every:
@@ -56,6 +66,8 @@ def beginning(path: Path, shapes: Mapping[int, Sequence[Kind]]) -> Beginning:
         quoted = any(in_quotes) and all(one or are_numbers([field]) for one, field in zip(in_quotes, fields, strict=True))
         fields = _unquoted(line, tabs=tabs) if quoted else fields
         data = bool(line[1:2].strip()) and len(fields) in shapes and not _fault(fields, shapes[len(fields)])
+        if not data and (other := next((known for known in _OTHERS.items() if re.match(known[0], line)), None)):
+            raise InvalidFile(f"{path}:{number}: it looks like {other[1][0]}; let its name end in {other[1][1]}")
         if data or not line.startswith(b"#"):
             return Beginning(fields, number, tabs, quoted)
     return NOTHING

@@ -33,9 +33,10 @@ from numpy.typing import ArrayLike, NDArray
 
 from lexbench.errors import InvalidFile, LexbenchError, UnknownName, listed
 from lexbench.storage.atomic import writer
-from lexbench.storage.rows import COLUMNAR, TABLES, ending
+from lexbench.storage.rows import TABLES, ending
 from lexbench.trec.columns import ITERATION, NOTHING, Beginning, Kind, beginning, errors_name, read_columns
 from lexbench.trec.ids import bytes_of, check_writable, encode, factorize, lookup, text_of
+from lexbench.trec.qrels import is_table
 from lexbench.trec.run_tables import RunColumns, is_run_table, read_run_table
 from lexbench.types import Hits
 
@@ -328,7 +329,8 @@ def _by_tag(file: Path, columns: _Columns, precision: Precision) -> dict[str, Ru
 
 def _read_columns(path: Path, layout: RunFormat | None) -> _Columns:
     """Return the columns of a run file. Without *layout*, the names or the number of columns decide."""
-    begin = NOTHING if ending(path) in COLUMNAR else beginning(path, _SHAPES)
+    named = is_table(path) or layout in ("table", "ranx")
+    begin = NOTHING if named else beginning(path, _SHAPES)
     first = begin.fields
     if layout in ("table", "ranx") or (layout is None and is_run_table(path, begin)):
         if layout is None and not begin.tabs and ending(path) not in TABLES:
