@@ -182,7 +182,7 @@ def _in_memory(data: Any, split: str | None = None, columns: Mapping[str, str] =
 
 def find_again(dataset: str, place: RememberedPlace | None) -> tuple[Contract, Source | None]:
     """Return the dataset of a result: from *place*, where the store remembers it, or else by its id."""
-    return find_folder(place.judgements, columns=place.columns) if place else (contract_of(dataset), None)
+    return find_folder(place.judgements, place.split, place.columns) if place else (contract_of(dataset), None)
 
 
 def find_folder(path: Path, split: str | None = None, columns: Mapping[str, str] = MappingProxyType({})) -> Located:
@@ -200,9 +200,10 @@ def find_folder(path: Path, split: str | None = None, columns: Mapping[str, str]
             error = CommandError(f"{file} has documents or queries, no judgements; give its folder: {path}")
             raise with_meaning(error, file.name, "")
         if not any(find_tables(folder, "documents") for folder in (path, path.parent)):
-            alone = _default_contract(file.name, "test", SourceFacts(loader="files"), several=False)
+            one = split or "test"
+            alone = _default_contract(file.name, one, SourceFacts(loader="files", split=one), several=one != "test")
             return Located(alone, JudgementsAlone(alone, file))
-        split = next((name for name, files in find_tables(path, "judgements").items() if file in files), file.name) or None
+        split = next((name for name, files in find_tables(path, "judgements").items() if file in files), file.name) or split
     rules = read_toml(path / CONTRACT, Contract) if (path / CONTRACT).is_file() else None
     if rules and columns:
         rules = msgspec.structs.replace(rules, source=msgspec.structs.replace(rules.source, columns=dict(columns)))

@@ -81,10 +81,7 @@ class Memory(Source):
     def queries(self) -> Iterator[Query]:
         """Yield the queries in their order."""
         for query_id, fields in self._records("queries", self.columns["queries"]):
-            text = fields.get("text", fields.get("title"))
-            if text is None:
-                raise InvalidFile(f"query {query_id!r} has no text; it has: {', '.join(fields) or 'nothing'}")
-            yield records.query_of(query_id, {**fields, "text": text})
+            yield records.query_of(query_id, fields)
 
     def judgements(self) -> Iterator[Judgement]:
         """Yield the judgements in their order."""

@@ -15,7 +15,8 @@ from lexbench.trec.columns import are_numbers
 from lexbench.trec.qrels import DOC_IDS, GRADES, QUERY_IDS
 
 IDS = (
-    *("_id", "id", "doc_id", "doc-id", "docid", "docno", "document_id", "corpus-id", "corpus_id", "pid"),
+    # MS MARCO's passages of 2021 have the docid of their document, too; PyTerrier's documents a docid that it counts.
+    *("_id", "id", "doc_id", "doc-id", "pid", "docno", "docid", "document_id", "corpus-id", "corpus_id"),
     *("query-id", "query_id", "qid", "topic_id"),
 )
 TEXTS = ("text", "contents", "content", "body", "passage", "document", "query", "question", "abstract")

@@ -128,11 +128,18 @@ def _json_lines(path: Path) -> Iterator[tuple[int, Row]]:
         except RepeatedKey as error:
             raise InvalidFile(f"{path}, line {number}: {error}") from None
         except ValueError as error:
-            whole = f"; if the file is one JSON value, call it {path.stem}.json" if line.lstrip()[:1] == "[" else ""
-            raise InvalidFile(f"{path}, line {number}: not JSON; is the file cut off? ({error}){whole}") from None
+            raise InvalidFile(
+                f"{path}, line {number}: not JSON; is the file cut off? ({error}){_whole_file(path, line)}"
+            ) from None
         if not isinstance(row, dict):
-            raise InvalidFile(f'{path}, line {number}: not a JSON object like {{"_id": "d1", "text": "…"}}')
+            like = '{"_id": "d1", "text": "…"}'
+            raise InvalidFile(f"{path}, line {number}: not a JSON object like {like}{_whole_file(path, line)}")
         yield number, _whole(row) if _SURROGATE.search(line) else row
+
+
+def _whole_file(path: Path, line: str) -> str:
+    """Return what to do with a file of JSON lines that may be one JSON value, as its first *line* shows."""
+    return f"; if the file is one JSON value, call it {path.stem}.json" if line.lstrip()[:1] == "[" else ""
 
 
 def _whole(row: Row) -> Row:
@@ -353,7 +360,10 @@ def _csv(path: Path) -> Iterator[tuple[int, list[str]]]:
     begin = list(islice((line for _, line in text_lines(path) if line.strip()), _COMPARED))
     stated = _EXCEL.fullmatch(begin[0].strip("\r\n")) if begin else None
     mark = stated[1] if stated else _mark(begin)
-    reader = csv.reader((f"{line}\n" for _, line in text_lines(path)), delimiter=mark, strict=True)
+    first = next((line for line in begin if not _EXCEL.fullmatch(line.strip("\r\n"))), "")
+    blanks = 0 < first.count(mark) == first.count(f"{mark} ")  # "id, title, text": a blank behind each mark belongs to no field
+    every = (f"{line}\n" for _, line in text_lines(path))
+    reader = csv.reader(every, delimiter=mark, skipinitialspace=blanks, strict=True)
     number, skip = 1, stated is not None
     try:
         for values in reader:

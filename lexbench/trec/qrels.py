@@ -14,13 +14,14 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from lexbench.errors import InvalidFile, LexbenchError, one_line, shortened
+from lexbench.errors import InvalidFile, LexbenchError, listed, one_line, shortened
 from lexbench.storage.atomic import writer
 from lexbench.storage.rows import (
     TABLES,
@@ -58,6 +59,8 @@ DOC_IDS = ("corpus-id", "corpus_id", "doc_id", "doc-id", "docno", "docid", "docu
 GRADES = ("score", "rel", "relevance", "grade", "label", "judgment", "judgement")
 COLUMNS = {*QUERY_IDS, *DOC_IDS, *GRADES}
 BEIR_HEADER = (QUERY_IDS[0], DOC_IDS[0], GRADES[0])
+_SPLIT = "split"  # a column that says to which of several sets a judgement belongs
+_LISTED = 4  # splits in a message
 _SHOWN = 80  # characters of a value in a message
 _FEW_RANKS = 3  # a list up to this long may have grades that count up
 _UNUSED = ("0", "q0", "iter", "iteration")  # names of TREC's second column, which no tool uses
@@ -125,17 +128,35 @@ def read_judgements(
 ) -> Iterator[Judgement]:
     """Yield the judgements of a file, in its order.
 
-    *split* chooses one of several splits in a JSON file. *renamed* gives the columns of a row, of which some have *stated*
-    names, known names. Raises InvalidFile with the number of a faulty line.
+    *split* chooses one of several splits in a JSON file or in a column `split`. *renamed* gives the columns of a row, of which
+    some have *stated* names, known names. Raises InvalidFile with the number of a faulty line, and if the split is unclear.
     """
-    if not is_table(path):
-        yield from _read_lines(path, renamed, stated)
-        return
+    every = _read_rows(path, split, renamed, stated) if is_table(path) else _read_lines(path, renamed, stated)
+    by_split: dict[str, list[Judgement]] = {}
+    for name, judgement in every:
+        by_split.setdefault(name, []).append(judgement)
+    if len(by_split) > 1:
+        if "" in by_split:
+            others = listed([*filter(None, by_split)], _LISTED)
+            raise InvalidFile(f"{path}: some of its rows have no {_SPLIT}, and others have: {others}")
+        try:
+            yield from part_of_split("judgements", by_split, split)
+        except ValueError as error:
+            raise InvalidFile(f"{path}: {error}") from None
+    else:
+        yield from chain(*by_split.values())
+
+
+def _read_rows(
+    path: Path, split: str | None, renamed: Callable[[Row], Row], stated: Collection[str]
+) -> Iterator[tuple[str, Judgement]]:
+    """Yield the split, "" if there is none, and the judgement of each row of a table; arguments as in `read_judgements`."""
     for number, row in rows(
         path, TableColumns(_TABLES, {*COLUMNS, *stated}, {*QUERY_IDS, *stated}, partial(by_query, split=split))
     ):
         try:
-            yield judgement_of(renamed(row))
+            named = renamed(row)
+            yield str(named.get(_SPLIT, "")), judgement_of(named)
         except (ValueError, TypeError) as error:
             raise row_error(path, number, error) from None
 
@@ -155,7 +176,7 @@ def judgement_of(row: Row) -> Judgement:
         raise NoColumn(_lacking(QUERY_IDS if query is None else DOC_IDS, list(row)))
     grade = _grade_column(row)
     if grade is None:
-        _check_ungraded({name: [value] for name, value in row.items() if name not in (query, document)}, list(row))
+        _check_ungraded({name: [value] for name, value in row.items() if name not in (query, document, _SPLIT)}, list(row))
     return Judgement(id_of(row[query]), id_of(row[document]), parse_grade(row[grade]) if grade else 1)
 
 
@@ -214,14 +235,17 @@ def _are_judgements(value: Any) -> bool:
 
 def _listed_documents(query: Any, given: Any) -> Iterator[Row]:
     """Yield a row without its query for each of the relevant documents *given* of a *query*."""
-    wrong = f"the documents of query {query!r} are {type(given).__name__}; write {{document id: grade}} or a list of ids"
+
+    def wrong(what: str) -> TypeError:
+        return TypeError(f"the documents of query {query!r} are {what}; write {{document id: grade}} or a list of ids")
+
     if isinstance(given, str | int):
         given = [given]  # the id of the only relevant document: a text is no list of letters
     if not isinstance(given, Iterable) or isinstance(given, bytes | Iterator):  # an iterator could be read only once
-        raise TypeError(wrong)
+        raise wrong(type(given).__name__)
     items = [one.item() if isinstance(one, np.generic) else one for one in given]
     if len({type(one) for one in items}) > 1:
-        raise TypeError(f"the documents of query {query!r} are of several types; write {{document id: grade}} or a list of ids")
+        raise wrong("of several types")
     for item in items:
         pair = isinstance(item, tuple | list) and len(item) == 2 and isinstance(item[1], int | float)  # noqa: PLR2004
         if isinstance(item, str | int):
@@ -231,14 +255,14 @@ def _listed_documents(query: Any, given: Any) -> Iterator[Row]:
         elif pair:
             yield dict(zip(BEIR_HEADER[1:], item, strict=True))
         else:
-            raise TypeError(wrong.replace(type(given).__name__, f"like {shortened(one_line(repr(item)), _SHOWN)}"))
+            raise wrong(f"like {shortened(one_line(repr(item)), _SHOWN)}")
 
 
 # ---- text files ------------------------------------------------------------------------------------------------------------
 
 
-def _read_lines(path: Path, renamed: Callable[[Row], Row], stated: Collection[str]) -> Iterator[Judgement]:
-    """Yield the judgements of a text file of columns; *renamed* and *stated* as in `read_judgements`."""
+def _read_lines(path: Path, renamed: Callable[[Row], Row], stated: Collection[str]) -> Iterator[tuple[str, Judgement]]:
+    """Yield the split and the judgement of each line of a text file of columns, like `_read_rows`."""
     begin = beginning(path, _SHAPES)
     names = [field.decode(errors="replace").lower() for field in begin.fields]
     try:
@@ -257,7 +281,8 @@ def _read_lines(path: Path, renamed: Callable[[Row], Row], stated: Collection[st
         query, document = (at for at, kind in enumerate(kinds) if kind == "id")
     graded = "grade" in kinds
     if not graded:
-        others = {names[at]: column.tolist() for at, column in columns.items() if at not in (query, document)}
+        unread = (query, document, places.get(_SPLIT))
+        others = {names[at]: column.tolist() for at, column in columns.items() if at not in unread}
         try:
             _check_ungraded(others, names)
         except ValueError as error:
@@ -265,8 +290,9 @@ def _read_lines(path: Path, renamed: Callable[[Row], Row], stated: Collection[st
     grades = _whole(columns[kinds.index("grade")]) if graded else [1] * len(columns[query])
     if graded and not header and len(kinds) == len(BEIR_HEADER):
         _check_no_run(path, columns[query], grades)
-    for one, other, grade in zip(columns[query].tolist(), columns[document].tolist(), grades, strict=True):
-        yield Judgement(text_of(one), text_of(other), grade)
+    splits = columns[places[_SPLIT]].tolist() if header and _SPLIT in places else [b""] * len(grades)
+    for split, one, other, grade in zip(splits, columns[query].tolist(), columns[document].tolist(), grades, strict=True):
+        yield text_of(split), Judgement(text_of(one), text_of(other), grade)
 
 
 def _whole(grades: NDArray[np.float64]) -> Sequence[int | float]:
@@ -296,6 +322,8 @@ def _kinds_by_name(places: Mapping[str, int], names: Sequence[str], where: str) 
         raise InvalidFile(f"{where}: {error}") from None
     if grade is not None:
         kinds[places[grade]] = "grade"
+    if _SPLIT in places:
+        kinds[places[_SPLIT]] = "id"
     # Without grades, other columns are read, because one of them may have the grades.
     if "grade" not in kinds:
         kinds = [kind if name in _UNUSED else "id" for name, kind in zip(names, kinds, strict=True)]
