@@ -117,6 +117,45 @@ def test_a_column_of_a_table_separates_runs(place):
     assert found["B"].scores.tolist() == [score for *_, score, _ in rows("B")]
 
 
+META = {"mteb_model_meta": {"model_name": "a", "revision": "b"}}
+
+
+@pytest.mark.parametrize(
+    ("content", "names"),
+    [
+        ({"default": {"test": ENTRIES["A"]}, **META}, [""]),
+        ({"en": {"test": ENTRIES["A"]}, "de": {"test": ENTRIES["B"]}, **META}, ["en/test", "de/test"]),
+        (ENTRIES, ["A", "B"]),
+    ],
+)
+def test_json_may_have_several_runs_by_name(tmp_path, content, names):
+    """Predictions of MTEB are by subset and split."""
+    (tmp_path / "runs.json").write_text(json.dumps(content))
+    found = read_runs(tmp_path / "runs.json")
+    assert list(found) == names
+    for name, run in zip(names, found.values(), strict=True):
+        first = ENTRIES["A" if name in ("", "A", "en/test") else "B"]
+        assert {query: run.doc_ids(entries) for query, entries in run.spans()} == {q: list(docs) for q, docs in first.items()}
+
+
+def test_json_that_is_cut_off_is_named(tmp_path):
+    """Whether the file is packed or not."""
+    packed = gzip.compress(json.dumps(ENTRIES["A"]).encode())
+    for name, part in {"a.json.gz": packed[:-6], "a.json": json.dumps(ENTRIES["A"]).encode()[:-3]}.items():
+        (tmp_path / name).write_bytes(part)
+        with pytest.raises(InvalidFile, match=rf"{name}.*(ended before|cut off)"):
+            read_run(tmp_path / name)
+
+
+def test_what_ranx_calls_columns_and_files_is_read(tmp_path):
+    """Its Parquet files end in .parq, with the columns q_id, doc_id and score, for runs and for judgements."""
+    rows = [{"q_id": "q1", "doc_id": "d1", "score": 2}, {"q_id": "q1", "doc_id": "d2", "score": 1}]
+    write_rows(tmp_path / "r.parquet", rows)
+    (tmp_path / "r.parquet").rename(tmp_path / "r.parq")
+    assert read_run(tmp_path / "r.parq").doc_ids(slice(None)) == ["d1", "d2"]
+    assert [tuple(one) for one in read_qrels(tmp_path / "r.parq").judgements()] == [("q1", "d1", 2), ("q1", "d2", 1)]
+
+
 def test_runs_in_memory_are_compared(place):
     """Mappings, data frames and paths, with judgements as a mapping or a file; names are the keys."""
     pandas = pytest.importorskip("pandas")

@@ -126,6 +126,15 @@ def unpacking(path: Path) -> str:
     return f"{program} {quote(str(path))}" if program else ""
 
 
+def content(path: Path) -> bytes:
+    """Return all bytes of a file, decompressed. Raises InvalidFile if it cannot be read."""
+    try:
+        with open_file(path) as file:
+            return file.read()
+    except _UNREADABLE as error:
+        raise InvalidFile(f"{path}: {getattr(error, 'strerror', None) or error}") from None
+
+
 def lines(path: Path) -> Iterator[tuple[int, bytes]]:
     """Yield the number of each line, from 1, and the line without its newline; no other character ends a line."""
     for first, text in blocks(path):

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
 from lexbench.errors import InvalidFile, echoed, require, visible
-from lexbench.storage.reading import COMPRESSED, check_data, lines, open_file, utf8
+from lexbench.storage.reading import COMPRESSED, check_data, content, lines, utf8
 
 Row: TypeAlias = dict[str, Any]
 Shapes: TypeAlias = Mapping[int, Sequence[str]]  # the names of the columns by their number, for files without a header
@@ -31,7 +31,8 @@ _EXCEL = re.compile(r'"?sep=(.)"?')  # a first line that tells Excel what separa
 _JUDGED = ("judgements", "qrels")  # parts of which a split is never taken for another one
 _JSON = (".json", ".jsonl", ".ndjson")
 _ARROW = (".arrow", ".feather")
-COLUMNAR = (".parquet", *_ARROW)  # their rows have no lines
+_PARQUET = (".parquet", ".parq", ".pq")  # ranx takes the second
+COLUMNAR = (*_PARQUET, *_ARROW)  # their rows have no lines
 TABLES = (*_JSON, ".csv", ".tsv", *COLUMNAR)
 
 
@@ -90,7 +91,7 @@ def rows(path: Path, table: TableColumns, kind: str = "") -> Iterator[tuple[int,
     Blank lines are skipped. *kind* is the ending that decides the format; default: that of the name.
     """
     kind = kind or ending(path)
-    if kind == ".parquet":
+    if kind in _PARQUET:
         return enumerate(_parquet(path), 1)
     if kind in _ARROW:
         return enumerate(_arrow(path), 1)
@@ -184,10 +185,8 @@ _LINES = object()  # what `_json_value` returns for JSON lines
 
 def _json_value(path: Path) -> Any:
     """Return the value of a JSON file, or `_LINES` if it has several."""
-    with open_file(path) as file:
-        text = file.read()
     try:
-        return json.loads(text, object_pairs_hook=unique_keys)
+        return json.loads(content(path), object_pairs_hook=unique_keys)
     except RecursionError:
         raise InvalidFile(f"{path}: it is nested too deep") from None
     except json.JSONDecodeError as error:

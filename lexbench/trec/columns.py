@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 
 from lexbench.errors import InvalidFile, LexbenchError, echoed
 from lexbench.storage.reading import blocks, lines
+from lexbench.storage.rows import COLUMNAR
 
 Kind: TypeAlias = Literal["id", "float", "grade", "skip"]  # a grade is a finite number of limited size
 
@@ -66,8 +67,9 @@ def beginning(path: Path, shapes: Mapping[int, Sequence[Kind]]) -> Beginning:
         quoted = any(in_quotes) and all(one or are_numbers([field]) for one, field in zip(in_quotes, fields, strict=True))
         fields = _unquoted(line, tabs=tabs) if quoted else fields
         data = bool(line[1:2].strip()) and len(fields) in shapes and not _fault(fields, shapes[len(fields)])
-        if not data and (other := next((known for known in _OTHERS.items() if re.match(known[0], line)), None)):
-            raise InvalidFile(f"{path}:{number}: it looks like {other[1][0]}; let its name end in {other[1][1]}")
+        other = next((known for first, known in _OTHERS.items() if re.match(first, line)), None)
+        if other and (not data or other[1] in COLUMNAR):
+            raise InvalidFile(f"{path}:{number}: it looks like {other[0]}; let its name end in {other[1]}")
         if data or not line.startswith(b"#"):
             return Beginning(fields, number, tabs, quoted)
     return NOTHING

@@ -54,7 +54,7 @@ from lexbench.types import Judgement
 
 JUDGE = "judge:"  # begins the second column of a judgement made by a plug-in of the group `judges` (see `runner.judging`)
 # The names of columns. Of ids the first that exists counts; two columns that could have the grades are refused.
-QUERY_IDS = ("query-id", "query_id", "qid", "query", "topic", "topic_id", "topic-id")
+QUERY_IDS = ("query-id", "query_id", "qid", "q_id", "query", "topic", "topic_id", "topic-id")
 DOC_IDS = ("corpus-id", "corpus_id", "doc_id", "doc-id", "docno", "docid", "document_id", "document", "doc", "pid")
 GRADES = ("score", "rel", "relevance", "grade", "label", "judgment", "judgement")
 COLUMNS = {*QUERY_IDS, *DOC_IDS, *GRADES}
