@@ -138,6 +138,13 @@ def test_json_may_have_several_runs_by_name(tmp_path, content, names):
         assert {query: run.doc_ids(entries) for query, entries in run.spans()} == {q: list(docs) for q, docs in first.items()}
 
 
+def test_a_file_of_texts_without_queries_is_refused(place):
+    """`--queries` with an empty file would show no text without a word."""
+    (place / "queries.tsv").touch()
+    with pytest.raises(InvalidFile, match=r"queries\.tsv: there are no queries in it"):
+        lexbench.compare(["A.run", "B.run"], qrels="Q", queries="queries.tsv")
+
+
 def test_json_that_is_cut_off_is_named(tmp_path):
     """Whether the file is packed or not."""
     packed = gzip.compress(json.dumps(ENTRIES["A"]).encode())
@@ -338,6 +345,7 @@ def workbook():
     ("content", "said"),
     [
         (b'{"q1": {"d1": 1}}\n', "looks like JSON; let its name end in .json"),
+        (b'{"q1": 1}\n', "looks like JSON; let its name end in .json"),  # two columns
         (b'[{"qid": "q1", "docno": "d1", "score": 1}]\n', "looks like JSON; let its name end in .json"),
         (b"qid,docno,score\nq1,d1,1\n", "looks like CSV; let its name end in .csv"),
         (b"q1;d1;1\n", "looks like CSV; let its name end in .csv"),

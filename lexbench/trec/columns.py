@@ -22,7 +22,6 @@ from numpy.typing import NDArray
 
 from lexbench.errors import InvalidFile, LexbenchError, echoed
 from lexbench.storage.reading import blocks, lines
-from lexbench.storage.rows import COLUMNAR
 
 Kind: TypeAlias = Literal["id", "float", "grade", "skip"]  # a grade is a finite number of limited size
 
@@ -33,7 +32,7 @@ ITERATION = (b"0", b"Q0", b"q0")  # the second column of TREC's files
 
 
 _OTHERS = {  # first lines of tables of other formats, which only their names distinguish
-    rb"[{\[]": ("JSON", ".json"),
+    rb"\{\s*(\"|$)|\[\s*([{\"\[]|$)": ("JSON", ".json"),
     rb"PAR1": ("Parquet", ".parquet"),
     rb"ARROW1": ("Arrow", ".arrow"),
     rb'"?[\w.#-]+"?([,;])[^\t]*\1': ("CSV", ".csv"),
@@ -68,8 +67,9 @@ def beginning(path: Path, shapes: Mapping[int, Sequence[Kind]]) -> Beginning:
         fields = _unquoted(line, tabs=tabs) if quoted else fields
         data = bool(line[1:2].strip()) and len(fields) in shapes and not _fault(fields, shapes[len(fields)])
         other = next((known for first, known in _OTHERS.items() if re.match(first, line)), None)
-        if other and (not data or other[1] in COLUMNAR):
-            raise InvalidFile(f"{path}:{number}: it looks like {other[0]}; let its name end in {other[1]}")
+        if other and not (data and other[1] == ".csv"):  # ids may have commas
+            what = "lines of columns are needed" if other[1] in path.suffixes else f"let its name end in {other[1]}"
+            raise InvalidFile(f"{path}:{number}: it looks like {other[0]}; {what}")
         if data or not line.startswith(b"#"):
             return Beginning(fields, number, tabs, quoted)
     return NOTHING

@@ -165,7 +165,10 @@ def _texts(texts: "Path | Mapping[str, str] | None") -> dict[str, str]:
     """Return texts of queries by id, which may be in a file."""
     if texts is None or isinstance(texts, Mapping):
         return dict(texts or {})
-    return {one.query_id: one.text for one in read_queries(texts)}
+    found = {one.query_id: one.text for one in read_queries(texts)}
+    if not found:
+        raise InvalidFile(f"{texts}: there are no queries in it")
+    return found
 
 
 def _dataset(judged: JudgementRules, texts: Mapping[str, str]) -> Dataset:
