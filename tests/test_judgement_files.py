@@ -78,6 +78,19 @@ def test_every_format_has_the_same_grades(name, tmp_path):
     assert {type(row.grade) for row in read_judgements(path)} == {int}  # digests and contracts have whole grades
 
 
+@pytest.mark.parametrize("large", [False, True])
+@pytest.mark.parametrize("name", ["qrels.csv", "qrels.tsv"])
+def test_true_and_false_are_grades(name, large, tmp_path, monkeypatch):
+    """In pandas it is True, in Excel TRUE, in JSON true; another word among them is refused."""
+    monkeypatch.setattr("lexbench.trec.columns._LARGE", 0 if large else 1000)
+    rows = ["qid docno label", "q1 d1 True", "q1 d2 FALSE", "q2 d1 1", ""]
+    path = written(tmp_path, name, "\n".join(rows).replace(" ", "," if name.endswith("csv") else "\t"))
+    assert list(read_qrels(path).judgements()) == [("q1", "d1", 1), ("q1", "d2", 0), ("q2", "d1", 1)]
+    path.write_text(path.read_text().replace("FALSE", "maybe"))
+    with pytest.raises(InvalidFile, match="the grade 'maybe' is no number"):
+        read_qrels(path)
+
+
 def test_an_empty_column_does_not_shift_the_next(tmp_path):
     """Two tabs are an empty column, also where all lines have as many words as columns."""
     path = written(tmp_path, "qrels.tsv", "q1\t\td 1\t1\nq2\t\td 1\t0\n")

@@ -22,7 +22,7 @@ from lexbench.datasets.sources.hf import PREFIX, Hf, HubName, snapshot
 from lexbench.datasets.stated_columns import stated_columns
 from lexbench.errors import CommandError, InvalidFile, MissingData, UnknownName, listed, with_meaning
 from lexbench.plugins import Source
-from lexbench.storage.reading import COMPRESSED, open_file, read_toml
+from lexbench.storage.reading import COMPRESSED, check_data, open_file, read_toml
 from lexbench.storage.store import RememberedPlace
 from lexbench.synonyms import nearest
 
@@ -193,6 +193,8 @@ def find_folder(path: Path, split: str | None = None, columns: Mapping[str, str]
     names columns of the tables, in place of those in contract.toml. Raises MissingData or InvalidFile if something is missing
     or ambiguous.
     """
+    if path.is_file() or path.is_fifo():
+        check_data(path)
     path = path.resolve()
     if path.is_file():
         file, path = path, folder_of(path)

@@ -66,7 +66,7 @@ def read_boards(path: Path, measure: str | None = None) -> list[AuditedBoard]:
 
     Raises InvalidFile for a malformed file, CommandError if there is nothing to read.
     """
-    if path.is_file():
+    if not path.is_dir():
         cells, notes = _table(path)
         return [_of_cells(path.stem, cells, measure, notes)]
     inside = path / "results"  # of lexbench, or of MTEB in a clone of its repository

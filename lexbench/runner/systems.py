@@ -147,7 +147,7 @@ def _as_expression(text: str) -> str:
         )
     if text.startswith(("/", "./", "../", "~")) and not path.exists():
         raise CommandError(f"no file or folder {text}; give a run file, the folder of a model, or an expression such as bm25")
-    if (file := typed_run(path)[0]).is_file():
+    if (file := typed_run(path)[0]).is_file() or file.is_fifo():
         _check_run_file(file)
         return f"run_file({written})"
     if not path.is_dir() or (path.name == text and text in {*retrievers(), *registry.names("encoders"), *catalog.names()}):

@@ -96,7 +96,12 @@ def open_file(path: Path) -> BinaryIO:
 
 
 def check_data(path: Path) -> None:
-    """Raise InvalidFile for a file that has no data to read, e.g. a pointer of Git LFS, and for a workbook of Excel."""
+    """Raise InvalidFile for a workbook of Excel, for a file that has no data, e.g. a pointer of Git LFS, and for a pipe.
+
+    Files are opened several times, and a pipe gives other bytes each time.
+    """
+    if path.is_fifo():
+        raise InvalidFile(f"{path} is a pipe, which can be read only once; write it to a file first")
     with path.open("rb") as file:
         begin = file.read(_MAGIC)
     why = next((why for magic, why in _NO_DATA.items() if begin.startswith(magic)), "")
@@ -165,7 +170,8 @@ def blocks(path: Path) -> Iterator[Block]:
 def _line(begin: bytes, path: Path) -> bytes:
     """Return the beginning of a file without a UTF-8 byte order mark. Raises InvalidFile for the mark of UTF-16 or UTF-32."""
     if begin.startswith(_WIDE_MARKS):
-        raise InvalidFile(f"{path}: it is UTF-16 or UTF-32; save it as UTF-8")
+        how = f"iconv -f UTF-16 -t UTF-8 {path} > new{path.suffix}"
+        raise InvalidFile(f"{path}: it is UTF-16 or UTF-32; save it as UTF-8, e.g.: {how}")
     return begin.removeprefix(_UTF8_MARK)
 
 

@@ -25,6 +25,7 @@ from lexbench.storage.reading import blocks, lines
 
 Kind: TypeAlias = Literal["id", "float", "grade", "skip"]  # a grade is a finite number of limited size
 
+_TRUTH = {b"true": b"1", b"false": b"0"}  # grades of pandas and Excel
 LARGEST_GRADE = 2**31 - 1  # positive or negative
 _LONGEST = 1000  # bytes of an id; a longer field means that the file is of another kind
 _LARGE = 25_000_000  # bytes of a file; from this size on, loading numba saves more time than it costs
@@ -166,6 +167,8 @@ def _numbers(fields: Sequence[bytes], kind: Kind) -> NDArray[np.float64] | None:
     try:
         numbers = np.fromiter(map(float, fields), float, len(fields))
     except ValueError:
+        if kind == "grade" and any(field.lower() in _TRUTH for field in fields):
+            return _numbers([_TRUTH.get(field.lower(), field) for field in fields], kind)
         return None
     return numbers if kind != "grade" or _are_grades(numbers) else None
 

@@ -45,6 +45,8 @@ class GivenRuns(NamedTuple):
 def is_run(text: str) -> bool:
     """Return whether a user typed a run file: "FILE", "FILE#TAG" or "NAME = FILE"; result files of lexbench are none."""
     file, _ = typed_run(Path(split_name(text)[1]))
+    if file.is_fifo():
+        return True  # it is refused when it is read
     if not file.is_file() or is_model_folder(file.parent / file.name) or file.suffix == ".toml":
         return False
     if ending(file) != ".json" or file.suffix != ".json":
