@@ -115,6 +115,8 @@ def test_parquet_has_the_same_grades(tmp_path):
 
 REFUSED = [  # name, content, a part of the message
     ("qrels.csv", "qid,docno,stars\nq1,d1,3\n", r"line 2: there is no column 'score'; .* are the grades in 'stars'\?"),
+    ("qrels.csv", "qid,docno,esci_label\nq1,d1,E\n", r"line 2: there is no column 'score'; .* the grades in 'esci_label'\?"),
+    ("qrels.tsv", "qid\tdocno\tesci_label\nq1\td1\tE\n", r"1: there is no column 'score'; .* grades in 'esci_label'\?"),
     ("qrels.jsonl", lines([{"qid": "q1", "docno": "d1", "Stars": 3}]), "line 1: .* are the grades in 'Stars'"),
     ("qrels.txt", "q1 0 d1 1\nq1 0 d 2 1\n", ":2: 5 columns, not 4"),
     ("qrels.tsv", "q1\t0\td 1\t1\nq1\td 2\t1\n", ":2: 3 columns, not 4"),  # not the document 2 of an empty column

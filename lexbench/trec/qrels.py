@@ -10,6 +10,7 @@ The first line is a header if it has the names of at least two known columns. A 
 compressed.
 """
 
+import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -63,6 +64,7 @@ _SPLIT = "split"  # a column that says to which of several sets a judgement belo
 _LISTED = 4  # splits in a message
 _SHOWN = 80  # characters of a value in a message
 _FEW_RANKS = 3  # a list up to this long may have grades that count up
+_GRADED = re.compile(r"(?i)label|grade|relevan|judg|gain|rating")  # e.g. esci_label, with the letters E, S, C and I
 _UNUSED = ("0", "q0", "iter", "iteration")  # names of TREC's second column, which no tool uses
 _TREC: Sequence[Kind] = ("id", "skip", "id", "grade")
 _SHAPES: Mapping[int, Sequence[Kind]] = {2: ("id", "id"), 3: ("id", "id", "grade"), 4: _TREC}  # of lines without a header
@@ -195,9 +197,9 @@ def _lacking(known: Sequence[str], names: Sequence[str]) -> str:
 
 
 def _check_ungraded(columns: Mapping[str, Sequence[Any]], names: Sequence[str]) -> None:
-    """Raise ValueError if one of the other *columns* of a table without grades has only numbers, which could be the grades."""
+    """Raise ValueError if one of the other *columns* of a table without grades could have them, by its numbers or its name."""
     for name, values in columns.items():
-        if str(name).lower() not in _UNUSED and len(values) and are_numbers(values):
+        if str(name).lower() not in _UNUSED and len(values) and (are_numbers(values) or _GRADED.search(str(name))):
             raise NoColumn(f"{_lacking(GRADES, names)}; are the grades in {name!r}? Call it score, or remove it")
 
 

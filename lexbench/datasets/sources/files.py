@@ -222,10 +222,14 @@ class Files(Source):
             for path in files:
                 yield from read(path, self.contract.source.split, self.columns[table])
         except MissingColumns as error:
-            first: dict[str, Path] = {kind: of_kind[0] for kind, of_kind in self._files.items()}
-            samples = {kind: records.sample(path, kind, self.columns[kind]) for kind, path in first.items()}
-            names = {kind: path.name for kind, path in first.items()}
-            raise InvalidFile(f"{error}{advice(table, names, samples, self.columns)}") from None
+            raise self._advised(error, table) from None
+
+    def _advised(self, error: MissingColumns, table: Kind) -> InvalidFile:
+        """Return an *error* about the columns of a *table* with what all tables lack, and what to type."""
+        first: dict[str, Path] = {kind: of_kind[0] for kind, of_kind in self._files.items()}
+        samples = {kind: records.sample(path, kind, self.columns[kind]) for kind, path in first.items()}
+        names = {kind: path.name for kind, path in first.items()}
+        return InvalidFile(f"{error}{advice(table, names, samples, self.columns)}")
 
     @property
     def _files(self) -> Mapping[Kind, Sequence[Path]]:
@@ -260,11 +264,14 @@ class Files(Source):
         return [f"scored on {split}" + ("" if "" in tables else ": there are no judgements called test")]
 
     def summary(self) -> str:
-        """Return which files were found, with the columns of tables, and the split."""
+        """Return which files were found, with the columns of tables, and the split. Raises InvalidFile for unknown columns."""
         parts = []
         for kind, files in self._files.items():
             more = f" and {len(files) - 1} more" if len(files) > 1 else ""
-            names = "" if kind == "judgements" else records.columns(files[0], self.columns[kind])
+            try:
+                names = "" if kind == "judgements" else records.columns(files[0], self.columns[kind])
+            except MissingColumns as error:
+                raise self._advised(error, kind) from None
             parts.append(f"{kind} {files[0].name}{more}" + (f" ({names})" if names else ""))
         return f"{', '.join(parts)}; split {self.contract.source.split}"
 
