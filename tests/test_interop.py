@@ -109,6 +109,15 @@ def test_a_faulty_run_is_not_imported(tmp_path, name, text, message):
         import_file("table" if name == "run.csv" else "ranx", tmp_path / name, tmp_path / "out")
 
 
+@pytest.mark.parametrize("layout", ["trec", "msmarco", "scored", "colbert"])
+def test_json_is_not_imported_as_lines(tmp_path, layout):
+    """The format that is typed counts, not the name of the file, and nothing is written."""
+    write_ranx_run(RUN, tmp_path / "run.json")
+    with pytest.raises(InvalidFile, match="it looks like JSON; lines of columns are needed"):
+        import_file(layout, tmp_path / "run.json", tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
 @pytest.mark.parametrize(
     ("ours", "theirs"),
     [("nDCG@10", "ndcg_at_10"), ("R@100", "recall_at_100"), ("Success@5", "hit_rate_at_5"), ("AP@1000", "map_at_1000")],

@@ -327,7 +327,7 @@ def test_all_complaints_come_at_once_with_a_guess_that_works(ending, tmp_path):
         with pytest.raises(InvalidFile) as raised:
             list(getattr(find_folder(folder).source, read)())
         messages.append(str(raised.value))
-    if ending in (".csv", ".tsv"):  # `lexbench run` shows the columns first, and those of other tables have their names in each row
+    if ending in (".csv", ".tsv"):  # `lexbench run` shows the columns first; in other tables each row has their names
         with pytest.raises(InvalidFile) as raised:
             find_folder(folder).source.summary()
         messages.append(str(raised.value))

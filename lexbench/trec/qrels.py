@@ -63,6 +63,7 @@ BEIR_HEADER = (QUERY_IDS[0], DOC_IDS[0], GRADES[0])
 _SPLIT = "split"  # a column that says to which of several sets a judgement belongs
 _LISTED = 4  # splits in a message
 _SHOWN = 80  # characters of a value in a message
+_OF_A_RUN = 6  # columns
 _FEW_RANKS = 3  # a list up to this long may have grades that count up
 _GRADED = re.compile(r"(?i)label|grade|relevan|judg|gain|rating")  # e.g. esci_label, with the letters E, S, C and I
 _UNUSED = ("0", "q0", "iter", "iteration")  # names of TREC's second column, which no tool uses
@@ -334,6 +335,9 @@ def _kinds_by_name(places: Mapping[str, int], names: Sequence[str], where: str) 
 
 def _kinds_of_data(path: Path, begin: Beginning) -> Sequence[Kind]:
     """Return what the columns of a file without a header are, by its first line. Raises InvalidFile if nobody can tell."""
+    if len(begin.fields) == _OF_A_RUN and begin.fields[1] in ITERATION:
+        what = "query Q0 document rank score tag are the columns of a run, and judgements have four"
+        raise InvalidFile(f"{path}:{begin.number}: {what}: query 0 document grade")
     kinds = _SHAPES.get(len(begin.fields), _TREC)
     if len(kinds) != len(BEIR_HEADER) or begin.fields[1] not in ITERATION:
         return kinds

@@ -15,7 +15,7 @@ from lexbench.errors import InvalidFile, echoed
 from lexbench.storage.rows import Row, TableColumns, ending, plain, rows
 from lexbench.trec.columns import Beginning, parse_score
 from lexbench.trec.ids import id_of
-from lexbench.trec.qrels import BEIR_HEADER, DOC_IDS, QUERY_IDS, by_query, is_by_split, is_table
+from lexbench.trec.qrels import BEIR_HEADER, DOC_IDS, QUERY_IDS, by_query, is_by_split
 
 RANK = "rank"
 SCORES = ("score", "similarity", "sim")
@@ -35,10 +35,10 @@ class RunColumns(NamedTuple):
     tags: list[str]
 
 
-def is_run_table(path: Path, begin: Beginning) -> bool:
-    """Return whether a file is a table: by its ending, or because its first line has names of columns."""
+def has_names(begin: Beginning) -> bool:
+    """Return whether the first line of a file has names of columns."""
     names = {field.decode(errors="replace").lower() for field in begin.fields}
-    return is_table(path) or len(_NAMES & names) >= _LEAST
+    return len(_NAMES & names) >= _LEAST
 
 
 def read_run_table(path: Path, kind: str = "") -> RunColumns:

@@ -37,7 +37,7 @@ from lexbench.storage.rows import TABLES, ending
 from lexbench.trec.columns import ITERATION, NOTHING, Beginning, Kind, beginning, errors_name, read_columns
 from lexbench.trec.ids import bytes_of, check_writable, encode, factorize, lookup, text_of
 from lexbench.trec.qrels import is_table
-from lexbench.trec.run_tables import RunColumns, is_run_table, read_run_table
+from lexbench.trec.run_tables import RunColumns, has_names, read_run_table
 from lexbench.types import Hits
 
 RunFormat = Literal["trec", "msmarco", "scored", "colbert", "table", "ranx"]
@@ -329,11 +329,11 @@ def _by_tag(file: Path, columns: _Columns, precision: Precision) -> dict[str, Ru
 
 def _read_columns(path: Path, layout: RunFormat | None) -> _Columns:
     """Return the columns of a run file. Without *layout*, the names or the number of columns decide."""
-    named = is_table(path) or layout in ("table", "ranx")
-    begin = NOTHING if named else beginning(path, _SHAPES)
+    table = layout in ("table", "ranx") or (layout is None and is_table(path))
+    begin = NOTHING if table else beginning(path, _SHAPES)
     first = begin.fields
-    if layout in ("table", "ranx") or (layout is None and is_run_table(path, begin)):
-        if layout is None and not begin.tabs and ending(path) not in TABLES:
+    if table or (layout is None and has_names(begin)):
+        if not table and not begin.tabs and ending(path) not in TABLES:
             raise InvalidFile(
                 f"{path}:{begin.number}: blanks separate names of columns; remove this line, or separate columns by tabs"
             )
