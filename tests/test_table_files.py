@@ -15,6 +15,7 @@ from lexbench.datasets.location import find_again, find_dataset, find_folder
 from lexbench.datasets.records import columns, read_queries, read_records
 from lexbench.datasets.stated_columns import parse_columns
 from lexbench.errors import CommandError, InvalidFile, LexbenchError, MissingData
+from lexbench.runner.given import given_qrels
 from lexbench.storage.store import Store
 from lexbench.trec.qrels import read_judgements
 
@@ -216,6 +217,16 @@ def test_a_split_in_memory_is_chosen():
     data = {"corpus": CORPUS, "queries": {"test": ASKED, "dev": {"q1": "x"}}, "qrels": {"test": SETS, "dev": {"q1": ["d2"]}}}
     assert list(find_dataset(data, "dev")[1].judgements()) == [("q1", "d2", 1)]
     with pytest.raises(LexbenchError, match="there is no split 'val'; there is: test, dev"):
+        list(find_dataset(data, "val")[1].judgements())
+
+
+def test_a_column_of_splits_in_memory_is_obeyed():
+    """Rows of judgements with a split are no judgements of another one, of data and beside a run."""
+    rows = [{"qid": "q1", "docno": "d1", "label": 1, "split": "dev"}, {"qid": "q1", "docno": "d2", "label": 1, "split": "test"}]
+    data = {"corpus": CORPUS, "queries": {"q1": "x"}, "qrels": rows}
+    assert [list(find_dataset(data, name)[1].judgements()) for name in ("dev", None)] == [[("q1", "d1", 1)], [("q1", "d2", 1)]]
+    assert list(given_qrels(rows).judgements()) == [("q1", "d2", 1)]
+    with pytest.raises(InvalidFile, match=r"^qrels: judgements: there is no split 'val'; there is: dev, test"):
         list(find_dataset(data, "val")[1].judgements())
 
 

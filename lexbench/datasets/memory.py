@@ -26,7 +26,7 @@ from lexbench.errors import CommandError, InvalidFile
 from lexbench.plugins import Source
 from lexbench.storage.reading import utf8
 from lexbench.storage.rows import Row, check_names, part_of_split
-from lexbench.trec.qrels import by_query, is_by_split, judgement_of
+from lexbench.trec.qrels import by_query, is_by_split, of_split, split_and_judgement
 from lexbench.types import Document, Judgement, Query
 
 _MORE = ("name", "split", "columns", "dataset")  # other keys of data in memory
@@ -86,8 +86,12 @@ class Memory(Source):
     def judgements(self) -> Iterator[Judgement]:
         """Yield the judgements in their order."""
         renamed = self.columns["judgements"].renamed
-        for row in self._rows("qrels", is_by_split, by_query):
-            yield _checked(lambda row: judgement_of(renamed(row)), row, "qrels")
+        rows = self._rows("qrels", is_by_split, by_query)
+        every = (_checked(lambda row: split_and_judgement(renamed(row)), row, "qrels") for row in rows)
+        try:
+            yield from of_split(every, self.parts.get("split"))
+        except ValueError as error:
+            raise InvalidFile(f"qrels: {error}") from None
 
     def _records(self, part: str, stated: Columns) -> Iterator[records.Record]:
         judged = self.parts.get("qrels")

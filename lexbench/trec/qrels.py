@@ -135,19 +135,32 @@ def read_judgements(
     some have *stated* names, known names. Raises InvalidFile with the number of a faulty line, and if the split is unclear.
     """
     every = _read_rows(path, split, renamed, stated) if is_table(path) else _read_lines(path, renamed, stated)
+    try:
+        yield from of_split(every, split)
+    except ValueError as error:
+        raise InvalidFile(f"{path}: {error}") from None
+
+
+def of_split(judgements: Iterable[tuple[str, Judgement]], split: str | None) -> Iterator[Judgement]:
+    """Yield the *judgements* of one split, by default `test`, each given with its split; all of them if they have only one.
+
+    Raises ValueError if there is no such split, or if some have none.
+    """
     by_split: dict[str, list[Judgement]] = {}
-    for name, judgement in every:
+    for name, judgement in judgements:
         by_split.setdefault(name, []).append(judgement)
-    if len(by_split) > 1:
-        if "" in by_split:
-            others = listed([*filter(None, by_split)], _LISTED)
-            raise InvalidFile(f"{path}: some of its rows have no {_SPLIT}, and others have: {others}")
-        try:
-            yield from part_of_split("judgements", by_split, split)
-        except ValueError as error:
-            raise InvalidFile(f"{path}: {error}") from None
-    else:
+    if len(by_split) < 2:  # noqa: PLR2004
         yield from chain(*by_split.values())
+        return
+    if "" in by_split:
+        others = listed([*filter(None, by_split)], _LISTED)
+        raise ValueError(f"some of its rows have no {_SPLIT}, and others have: {others}")
+    yield from part_of_split("judgements", by_split, split)
+
+
+def split_and_judgement(row: Row) -> tuple[str, Judgement]:
+    """Return the split of the row of a table, "" if it has none, and its judgement. Raises the errors of `judgement_of`."""
+    return str(row.get(_SPLIT, "")), judgement_of(row)
 
 
 def _read_rows(
@@ -158,8 +171,7 @@ def _read_rows(
         path, TableColumns(_TABLES, {*COLUMNS, *stated}, {*QUERY_IDS, *stated}, partial(by_query, split=split))
     ):
         try:
-            named = renamed(row)
-            yield str(named.get(_SPLIT, "")), judgement_of(named)
+            yield split_and_judgement(renamed(row))
         except (ValueError, TypeError) as error:
             raise row_error(path, number, error) from None
 
