@@ -220,6 +220,15 @@ def test_a_split_in_memory_is_chosen():
         list(find_dataset(data, "val")[1].judgements())
 
 
+def test_a_series_has_texts_by_id():
+    """One of pandas with ids as its index is a mapping."""
+    pandas = pytest.importorskip("pandas", reason="it is in the extra pandas")
+    data = {"corpus": pandas.Series({"d1": "red", "d2": None}), "queries": pandas.Series({"q1": "x"}), "qrels": {"q1": ["d1"]}}
+    source = find_dataset(data)[1]
+    assert [tuple(one) for one in source.documents()] == [("d1", "red", 0), ("d2", "", 0)]
+    assert [one.text for one in source.queries()] == ["x"]
+
+
 def test_a_column_of_splits_in_memory_is_obeyed():
     """Rows of judgements with a split are no judgements of another one, of data and beside a run."""
     rows = [{"qid": "q1", "docno": "d1", "label": 1, "split": "dev"}, {"qid": "q1", "docno": "d2", "label": 1, "split": "test"}]

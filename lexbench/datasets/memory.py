@@ -25,7 +25,7 @@ from lexbench.datasets.stated_columns import Columns, stated_columns
 from lexbench.errors import CommandError, InvalidFile
 from lexbench.plugins import Source
 from lexbench.storage.reading import utf8
-from lexbench.storage.rows import Row, check_names, part_of_split
+from lexbench.storage.rows import Row, check_names, part_of_split, plain
 from lexbench.trec.qrels import by_query, is_by_split, of_split, split_and_judgement
 from lexbench.types import Document, Judgement, Query
 
@@ -109,7 +109,7 @@ class Memory(Source):
             found = ir_datasets.records(self.parts["dataset"], _PARTS[part])
             yield from rows_in((row._asdict() for row in found), part)
             return
-        given = self.parts[part]
+        given = plain(self.parts[part])
         try:
             if isinstance(given, Mapping) and is_by_split(given):
                 given = part_of_split(part, given, self.parts.get("split"))

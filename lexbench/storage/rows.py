@@ -203,10 +203,13 @@ def is_frame(value: Any) -> bool:
 
 
 def plain(value: Any) -> Any:
-    """Return a Series of pandas as a mapping, or as a list if its labels only count from 0; anything else unchanged."""
+    """Return a Series of pandas as a mapping, or as a list if its labels only count from 0; anything else unchanged.
+
+    A missing value, NaN in pandas, is None.
+    """
     if not all(hasattr(value, name) for name in ("index", "to_dict", "tolist")) or hasattr(value, "columns"):
         return value
-    labels, values = list(value.index), value.tolist()
+    labels, values = list(value.index), [None if one != one else one for one in value.tolist()]  # noqa: PLR0124 - NaN
     return values if labels == list(range(len(labels))) else dict(zip(labels, values, strict=True))
 
 
