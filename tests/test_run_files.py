@@ -232,6 +232,7 @@ def test_a_stored_run_file_is_found_by_every_command(place, capsys):
             ["bm25", "bm25(k1=2)", "--qrels", "Q"],
             "--qrels FILE goes with run files, and none of these is one: bm25, bm25(k1=2)",
         ),
+        ([".", "--qrels", "Q"], "none of these is one: .; if . has run files, give them: ./*"),
         (["A.run", "--qrels", "Q"], "a comparison takes two systems or more; there is only A"),
         (["A.run", "nothere.run", "--qrels", "Q"], "nothere.run"),
         (

@@ -204,7 +204,8 @@ def find_runs(names: Sequence[str], store: Store, contract: Contract | None = No
         if _is_run_file(name):
             runs[name] = read_run(Path(name))
         elif contract is None:
-            raise MissingData(f"{name!r} is not a run file; to name a system, give its dataset with -d")
+            there = "is a folder; give a run file in it" if Path(name).is_dir() else "is not a run file: there is no such file"
+            raise MissingData(f"{name!r} {there}; to name a system, give its dataset with -d")
         else:
             known = sorted(stored.systems)
             there = f"; there are: {', '.join(known)}" if known else f"; run it: lexbench run dataset {quote(contract.id)}"

@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from shlex import quote
 from typing import Any, NamedTuple
 
 import msgspec
@@ -94,7 +95,9 @@ def given_runs(
     if not runs:
         if qrels is not None or texts is not None:
             what = "qrels" if qrels is not None else "queries"
-            raise CommandError(f"--{what} FILE goes with run files, and none of these is one: {', '.join(given)}")
+            folder = next((typed for typed in given if isinstance(typed, str) and Path(typed).is_dir()), None)
+            inside = f"; if {folder} has run files, give them: {quote(folder)}/*" if folder else ""
+            raise CommandError(f"--{what} FILE goes with run files, and none of these is one: {', '.join(given)}{inside}")
         if not claims:
             return None
     if qrels is None and len(datasets) != 1:
