@@ -117,6 +117,24 @@ def test_a_column_of_a_table_separates_runs(place):
     assert found["B"].scores.tolist() == [score for *_, score, _ in rows("B")]
 
 
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("{0:02d} Q0 {1} 1 1 t\n", "queries of the run have ids like '01', and the judgements '1'"),
+        ("{0} Q0 {1:02d} 1 1 t\n", "documents of the run have ids like '01', and the judgements '1'"),
+        ("{0} Q0 {1:g} 1 1 t\n", "documents of the run have ids like '1e+06', and the judgements '1000000'"),
+        ("{0} Q0 {1} 1 1 t\n", ""),
+    ],
+)
+def test_ids_in_another_form_have_a_note(tmp_path, line, said):
+    """Some tools write 01 for 1, or 1e+06: then some ids match, and the score is lower for no other reason."""
+    pairs = [*((number, number) for number in range(1, 12)), (12, 1_000_000)]
+    (tmp_path / "Q").write_text("".join(f"{query} 0 {document} 1\n" for query, document in pairs))
+    (tmp_path / "A.run").write_text("".join(line.format(query, document) for query, document in pairs))
+    notes = [note.text for note in lexbench.score(tmp_path / "A.run", qrels=tmp_path / "Q").result.notes]
+    assert [note.partition(":")[0] for note in notes if "have ids like" in note] == [said] * bool(said)
+
+
 META = {"mteb_model_meta": {"model_name": "a", "revision": "b"}}
 
 
