@@ -123,6 +123,10 @@ def test_a_column_of_a_table_separates_runs(place):
         ("{0:02d} Q0 {1} 1 1 t\n", "queries of the run have ids like '01', and the judgements '1'"),
         ("{0} Q0 {1:02d} 1 1 t\n", "documents of the run have ids like '01', and the judgements '1'"),
         ("{0} Q0 {1:g} 1 1 t\n", "documents of the run have ids like '1e+06', and the judgements '1000000'"),
+        (
+            "{0} Q0 {1:.5E} 1 1 t\n{0} Q0 {0} 2 0 t\n",
+            "documents of the run have ids like '1.00000E+06', and the judgements '1000000'",
+        ),
         ("{0} Q0 {1} 1 1 t\n", ""),
     ],
 )

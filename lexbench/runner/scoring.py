@@ -227,14 +227,13 @@ def _other_forms(run: Run, qrels: Qrels) -> Iterator[Note]:
 
 
 def _forms(name: str) -> Iterator[str]:
-    """Yield the forms that tools give to an id of digits: with and without leading zeros, as 7.0, and as 1e+05."""
+    """Yield the forms that tools give to an id of digits, e.g. 007 for 7, 7.0, 1e+05 (R) or 1.23457E+15 (Excel)."""
     digits = name.removesuffix(".0")
     if digits.isascii() and digits.isdecimal() and len(digits) < _WIDEST:
-        short = str(int(digits))
-        rounded = f"{int(digits):.0e}"
-        widths = (short.zfill(width) for width in range(len(short), _WIDEST))
-        every = {f"{short}.0", digits, *widths, *([rounded] if float(rounded) == int(digits) else [])}
-        yield from sorted(every - {name})
+        short, number = str(int(digits)), float(digits)
+        exact = (form for form in (repr(number), f"{number:.0e}") if float(form) == number)
+        widths = (short.zfill(width) for width in range(len(short), _PADDED))
+        yield from sorted({digits, *exact, *widths, f"{number:.5E}"} - {name})
 
 
 def unknown_documents(run: Run, source: Source | None) -> list[Note]:
@@ -285,7 +284,7 @@ def _short_lists(named: Sequence[str], deepest: int) -> list[Note]:
 
 
 _SOME = 1000  # absent ids of which other forms are sought
-_WIDEST = 10  # digits of an id with leading zeros
+_WIDEST, _PADDED = 25, 10  # digits of an id, and of one with leading zeros
 _ENOUGH = 20  # queries, from which on a coincidence is unlikely
 _PERFECT = 0.95  # share of the queries
 
