@@ -1,5 +1,6 @@
 """Audits of leaderboards: ranks that can be told apart, faults of a board, and predictions from small suites."""
 
+import gzip
 import json
 import shutil
 from pathlib import Path
@@ -9,6 +10,7 @@ from tiny import answer, ended
 
 from lexbench.analysis.audit import audit as audited_tables
 from lexbench.analysis.audit import audited, predict
+from lexbench.errors import InvalidFile
 from lexbench.interop.boards import read_boards
 from lexbench.report.leaderboard import sections
 from lexbench.results import Counts, Result, Results
@@ -131,6 +133,18 @@ def test_faults_of_a_folder_of_mteb(tmp_path):
     assert rows(table)["org/c"][0] == "0.5000"
 
 
+def test_a_score_of_nan_is_a_missing_cell_of_mteb(tmp_path):
+    """MTEB writes NaN where it could not evaluate. A clone of its repository has the results in a folder `results`."""
+    for model in ("org__a", "org__b", "org__c"):
+        mteb(tmp_path / "results", model, "SciFact", float("nan") if model == "org__c" else 0.5)
+
+    (read,) = read_boards(tmp_path)
+    assert read.results.systems == ["org/a", "org/b"]
+    mteb(tmp_path / "results", "org__c", "FiQA2018", 0.5).rename(tmp_path / "results" / "org__c" / "FiQA2018.json")
+    with pytest.raises(InvalidFile, match=r"FiQA2018.json: results of MTEB are in MODEL/REVISION/TASK.json"):
+        read_boards(tmp_path)
+
+
 def test_catalogued_models_have_their_training_data(tmp_path):
     """A note names a model that was trained on MS MARCO according to the catalogue, even if the board does not say so."""
     (tmp_path / "x.csv").write_text("model,msmarco-passage/dev/small,beir/scifact/test\nsplade_v3,0.4,0.7\nbm25,0.2,0.6\n")
@@ -140,20 +154,55 @@ def test_catalogued_models_have_their_training_data(tmp_path):
 
 
 WIDE = "Model,Rank,A,B,Mean (Task)\none,1,50,60.5,55.25\ntwo,2,40,,40\nthree,3,30,10,20\n"
+EXPORTED = (
+    "Rank (Borda),Model,Number of Parameters (B),Max Tokens,A,B\n1,one,7,512,50,60.5\n2,two,1,512,40,n/a\n3,three,1,9,30,10\n"
+)
+SHARES = "model;A;B\none;5000%;60.5\ntwo;40;nan\nthree;30;10\n"
 LONG = "system,dataset,score,measure\none,A,50,m\ntwo,A,40,m\none,A,9,n\none,B,60.5,m\nthree,A,30,m\nthree,B,10,m\n"
 
 
-@pytest.mark.parametrize("text", [WIDE, LONG])
+@pytest.mark.parametrize("text", [WIDE, LONG, EXPORTED, WIDE.replace(",", "\t"), SHARES])
 def test_tables(tmp_path, text):
-    """A table has a column per dataset, or a row per score; ranks and means in it are no datasets."""
-    (tmp_path / "x.csv").write_text(text)
-    (read,) = read_boards(tmp_path / "x.csv")
+    """A table has a column per dataset, or a row per score; ranks, sizes and means in it are no datasets."""
+    path = tmp_path / ("x.tsv" if "\t" in text else "x.csv")
+    path.write_text(text)
+    (read,) = read_boards(path)
 
     values = {
         system: {name: one.means[read.measures[name]] for name, one in read.results.row(system).items()}
         for system in read.results.systems
     }
     assert values == {"one": {"A": 50, "B": 60.5}, "two": {"A": 40}, "three": {"A": 30, "B": 10}}
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("model,A,A\none,1,2\n", r"x.csv, line 1: two columns are called 'A'"),
+        ("model,A,B\none,1,2\ntwo,1\n", r"x.csv, line 3: 2 columns, not 3"),
+        ("one,.5,.6\ntwo,.4,.3\n", r"line 1: there are scores and no names of columns"),
+        ("dataset,one,two\nA,.5,.4\n", r"line 1: it has a row per dataset, .* swap rows and columns"),
+        ("query,nDCG@10\nq1,.5\n", r"line 1: it has a row per query"),
+        ("system,dataset,ndcg\none,A,.5\n", r"line 1: there is no column 'score'; there is: system, dataset, ndcg"),
+        ("model,A\none,inf\ntwo,.5\n", r"one on A: 'inf' is no score"),
+        ("model;A\none;0,5\n", r"has no scores: .* of numbers like 0.5"),
+        ("model,A\nB\xe9la,.5\n", r"x.csv, line 2: not UTF-8"),
+    ],
+)
+def test_a_table_that_is_no_board_is_refused(tmp_path, text, message):
+    """What would be read as other scores, or as scores of other systems, is named."""
+    (tmp_path / "x.csv").write_bytes(text.encode("latin-1"))
+    with pytest.raises(InvalidFile, match=message):
+        read_boards(tmp_path / "x.csv")
+
+
+def test_scales_and_columns_of_a_table_are_said(tmp_path):
+    """A percentage beside a share has a note, and so have columns that are no datasets."""
+    (tmp_path / "x.csv").write_text("model,licence,A,B\none,MIT,61,.5\ntwo,MIT,.6,.4\n")
+
+    notes = audit(*read_boards(tmp_path / "x.csv"))[1].notes
+    assert "the scores of A are from 0.6 to 61: are they on one scale?" in notes
+    assert "not read, because they are no datasets: licence" in notes
 
 
 def test_runs_are_ranked_over_queries(tmp_path):
@@ -167,6 +216,17 @@ def test_runs_are_ranked_over_queries(tmp_path):
 
     assert rows(first) == {"queries": ("1", "1", "1", "1 of 2")}
     assert rows(ranks) == {"good": ("1.0000", "—", "1"), "bad": ("0.5000", "—", "2")}
+
+
+def test_every_run_of_a_folder_is_a_system(tmp_path):
+    """JSON files beside judgements are runs, a file may have several, and equal names are told apart by the files."""
+    (tmp_path / "qrels.txt").write_text("q1 0 d1 1\n")
+    for name in ("a.json", "b.json", "b.json.gz"):
+        (tmp_path / name).write_bytes(gzip.compress(b'{"q1": {"d1": 1.5}}') if name.endswith("gz") else b'{"q1": {"d1": 1.5}}')
+    (tmp_path / "more.run").write_text("q1 Q0 d1 1 2 x\nq1 Q0 d1 1 3 y\n")
+
+    (read,) = read_boards(tmp_path)
+    assert sorted(read.results.systems) == ["a", "b.json", "b.json.gz", "x", "y"]
 
 
 @pytest.mark.parametrize(("small", "tau", "same"), [([0.3, 0.2, 0.1], "1.00", "100%"), ([0.1, 0.2, 0.3], "-1.00", "0%")])

@@ -23,7 +23,7 @@ from lexbench.collecting.page import JudgingPage, JudgingSession, PageServer, _H
 from lexbench.datasets.dataset import open_dataset
 from lexbench.datasets.location import find_dataset
 from lexbench.datasets.text_files import Text
-from lexbench.errors import CommandError
+from lexbench.errors import CommandError, InvalidFile
 from lexbench.runner.judging import Agreement, grade_agreement
 
 FILES = {
@@ -96,6 +96,25 @@ def test_a_log_is_drawn_by_its_counts(tmp_path):
 
     assert all(text.startswith("often") for _, text in _read_queries(tmp_path / "log", 15))
     assert _read_queries(tmp_path / "plain", None) == [(1, "route 66"), (2, "route 66 east")]
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("asked.txt", "red² ²\t7\nblue\t1\n"),
+        ("asked.txt", "q1\tred² ²\nq2\tblue\n"),
+        ("asked.tsv", "qid\tquery\nq1\tred² ²\nq2\tblue\n"),
+        ("asked.json", '{"q1": "red² ²", "q2": "blue"}'),
+        ("topics.txt", "<top><num>1</num><title>red² ²</title></top>\n<top><num>2</num><title>blue</title></top>\n"),
+    ],
+)
+def test_ids_of_queries_are_no_part_of_their_texts(tmp_path, name, content):
+    """Tables with ids, JSON and topics of TREC are read as such; in a log the number behind the tab is a count."""
+    (tmp_path / name).write_text(content)
+    assert [text for _, text in _read_queries(tmp_path / name, None)] == ["red² ²", "blue"]
+    (tmp_path / name).write_bytes(content.encode("latin-1"))
+    with pytest.raises(InvalidFile, match=r"not UTF-8|can't decode"):
+        _read_queries(tmp_path / name, None)
 
 
 def test_tables_of_own_columns_are_collected(place, capsys):

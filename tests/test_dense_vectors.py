@@ -138,6 +138,9 @@ def test_missing_vectors_are_named(tmp_path):
     (tmp_path / "v.pkl").touch()
     with pytest.raises(InvalidFile, match=r"v\.pkl: vectors are read from files that end in \.parquet, \.jsonl"):
         encoder(tmp_path, "v.pkl", "queries.jsonl").identity()
+    (tmp_path / "empty.jsonl").touch()
+    with pytest.raises(LexbenchError, match=r"empty\.jsonl has no vector of document 'd1'$"):
+        found(encoder(tmp_path, "empty.jsonl", "queries.jsonl"), ["d1"])
 
 
 # ---- files of NumPy --------------------------------------------------------------------------------------------------------

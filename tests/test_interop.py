@@ -109,6 +109,15 @@ def test_a_faulty_run_is_not_imported(tmp_path, name, text, message):
         import_file("table" if name == "run.csv" else "ranx", tmp_path / name, tmp_path / "out")
 
 
+@pytest.mark.parametrize("layout", ["trec", "msmarco", "scored", "colbert"])
+def test_json_is_not_imported_as_lines(tmp_path, layout):
+    """The format that is typed counts, not the name of the file, and nothing is written."""
+    write_ranx_run(RUN, tmp_path / "run.json")
+    with pytest.raises(InvalidFile, match="it looks like JSON; lines of columns are needed"):
+        import_file(layout, tmp_path / "run.json", tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
 @pytest.mark.parametrize(
     ("ours", "theirs"),
     [("nDCG@10", "ndcg_at_10"), ("R@100", "recall_at_100"), ("Success@5", "hit_rate_at_5"), ("AP@1000", "map_at_1000")],
@@ -190,6 +199,7 @@ WRITERS = {
     "trec": partial(write_run, RUN),
     "msmarco": partial(write_msmarco_run, RUN),
     "scored": lambda path: path.write_text("q1\tü\t2.5\nq1\tb\t1\nq1\ta\t1\nq2\ta\t-3\n"),
+    "colbert": lambda path: path.write_text("q1\tü\t1\t2.5\nq1\tb\t2\t1\nq1\ta\t3\t1\nq2\ta\t1\t-3\n"),
     "ranx": partial(write_ranx_run, RUN),
     "qrels": partial(write_beir_qrels, QRELS),
 }
@@ -235,7 +245,7 @@ def test_every_format_says_what_is_lost(capsys):
     """Each format that the commands take has its line, is handled, and is in the help of its command."""
     expected = {"trec", "msmarco", "ranx", "qrels", "csv", "json", "latex", "mteb", "model-index", "figures", "seismic"}
     assert expected < exports().keys()
-    assert imports().keys() == {"trec", "msmarco", "scored", "table", "ranx", "qrels"}
+    assert imports().keys() == {"trec", "msmarco", "scored", "colbert", "table", "ranx", "qrels"}
     for command, formats in (("export", exports()), ("import", imports())):
         shown = ended(capsys, 0, command, "--help").out
         assert all(form.lost and form.what and f"  {form.name} " in shown for form in formats.values())

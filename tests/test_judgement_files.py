@@ -78,6 +78,19 @@ def test_every_format_has_the_same_grades(name, tmp_path):
     assert {type(row.grade) for row in read_judgements(path)} == {int}  # digests and contracts have whole grades
 
 
+@pytest.mark.parametrize("large", [False, True])
+@pytest.mark.parametrize("name", ["qrels.csv", "qrels.tsv"])
+def test_true_and_false_are_grades(name, large, tmp_path, monkeypatch):
+    """In pandas it is True, in Excel TRUE, in JSON true; another word among them is refused."""
+    monkeypatch.setattr("lexbench.trec.columns._LARGE", 0 if large else 1000)
+    rows = ["qid docno label", "q1 d1 True", "q1 d2 FALSE", "q2 d1 1", ""]
+    path = written(tmp_path, name, "\n".join(rows).replace(" ", "," if name.endswith("csv") else "\t"))
+    assert list(read_qrels(path).judgements()) == [("q1", "d1", 1), ("q1", "d2", 0), ("q2", "d1", 1)]
+    path.write_text(path.read_text().replace("FALSE", "maybe"))
+    with pytest.raises(InvalidFile, match="the grade 'maybe' is no number"):
+        read_qrels(path)
+
+
 def test_an_empty_column_does_not_shift_the_next(tmp_path):
     """Two tabs are an empty column, also where all lines have as many words as columns."""
     path = written(tmp_path, "qrels.tsv", "q1\t\td 1\t1\nq2\t\td 1\t0\n")
@@ -102,6 +115,8 @@ def test_parquet_has_the_same_grades(tmp_path):
 
 REFUSED = [  # name, content, a part of the message
     ("qrels.csv", "qid,docno,stars\nq1,d1,3\n", r"line 2: there is no column 'score'; .* are the grades in 'stars'\?"),
+    ("qrels.csv", "qid,docno,esci_label\nq1,d1,E\n", r"line 2: there is no column 'score'; .* the grades in 'esci_label'\?"),
+    ("qrels.tsv", "qid\tdocno\tesci_label\nq1\td1\tE\n", r"1: there is no column 'score'; .* grades in 'esci_label'\?"),
     ("qrels.jsonl", lines([{"qid": "q1", "docno": "d1", "Stars": 3}]), "line 1: .* are the grades in 'Stars'"),
     ("qrels.txt", "q1 0 d1 1\nq1 0 d 2 1\n", ":2: 5 columns, not 4"),
     ("qrels.tsv", "q1\t0\td 1\t1\nq1\td 2\t1\n", ":2: 3 columns, not 4"),  # not the document 2 of an empty column

@@ -14,7 +14,8 @@ from workbench import needs_pyarrow
 import lexbench
 from lexbench import contracts
 from lexbench.datasets.location import find_dataset, find_folder
-from lexbench.errors import CommandError, LexbenchError, MissingData
+from lexbench.datasets.records import read_records
+from lexbench.errors import CommandError, InvalidFile, LexbenchError, MissingData
 from lexbench.results import DATASETS
 from lexbench.types import Document, Judgement, Query
 
@@ -207,6 +208,30 @@ def test_what_save_to_disk_writes_is_a_dataset(tmp_path):
     (tmp_path / "feather" / "corpus.feather").rename(tmp_path / "feather" / "corpus.xlsx")
     with pytest.raises(MissingData, match=r"corpus\.xlsx has a format that is not read: save it as corpus\.csv"):
         find_folder(tmp_path / "feather")
+
+
+WEB = """<DOC><DOCNO>d1</DOCNO><TEXT>red</TEXT></DOC><DOC><DOCNO>d2</DOCNO>
+<TEXT>blue</TEXT></DOC> <DOC id="d3" type="story"><HEADLINE>Sky</HEADLINE> so blue</DOC>
+<doc>
+<docno> d4 </docno>
+<DOCHDR>
+http://example.org/ HTTP/1.1 200
+</DOCHDR>
+<html><head><title>Car</title><style>b { top: 0 }</style></head><!-- made
+by hand --><body>red <b>car</b><script>var i;</script></body></html>
+</doc>
+"""
+
+
+def test_documents_of_trec_may_share_lines(tmp_path):
+    """Each <DOC> is a document, also several in a line. Headers, scripts, styles and comments of web pages are no text."""
+    (tmp_path / "docs.trec").write_text(WEB)
+
+    read = [(one.record_id, one.fields["title"], one.fields["text"]) for one in read_records(tmp_path / "docs.trec")]
+    assert read == [("d1", "", "red"), ("d2", "", "blue"), ("d3", "Sky", "so blue"), ("d4", "Car", "red car")]
+    (tmp_path / "docs.trec").write_text("<DOC><DOCNO>d1</DOCNO></DOC>\n\n<DOC><DOCNO>d2</DOCNO>")
+    with pytest.raises(InvalidFile, match="line 3: <DOC> without </DOC>"):
+        list(read_records(tmp_path / "docs.trec"))
 
 
 def test_fields_of_csv_may_have_commas_quotes_and_line_ends(tmp_path):

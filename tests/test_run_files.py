@@ -2,9 +2,11 @@
 
 import csv
 import gzip
+import io
 import json
 import os
 import re
+import zipfile
 
 import numpy as np
 import pytest
@@ -13,6 +15,7 @@ from tiny import answer, ended, enter, lines, write, write_files, write_rows
 
 import lexbench
 from lexbench.errors import CommandError, InvalidFile, UnknownName
+from lexbench.trec.qrels import read_qrels
 from lexbench.trec.runs import read_run, read_runs
 
 ENTRIES = {  # two runs of three queries
@@ -114,6 +117,74 @@ def test_a_column_of_a_table_separates_runs(place):
     assert found["B"].scores.tolist() == [score for *_, score, _ in rows("B")]
 
 
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("{0:02d} Q0 {1} 1 1 t\n", "queries of the run have ids like '01', and the judgements '1'"),
+        ("{0} Q0 {1:02d} 1 1 t\n", "documents of the run have ids like '01', and the judgements '1'"),
+        ("{0} Q0 {1:g} 1 1 t\n", "documents of the run have ids like '1e+06', and the judgements '1000000'"),
+        (
+            "{0} Q0 {1:.5E} 1 1 t\n{0} Q0 {0} 2 0 t\n",
+            "documents of the run have ids like '1.00000E+06', and the judgements '1000000'",
+        ),
+        ("{0} Q0 {1} 1 1 t\n", ""),
+    ],
+)
+def test_ids_in_another_form_have_a_note(tmp_path, line, said):
+    """Some tools write 01 for 1, or 1e+06: then some ids match, and the score is lower for no other reason."""
+    pairs = [*((number, number) for number in range(1, 12)), (12, 1_000_000)]
+    (tmp_path / "Q").write_text("".join(f"{query} 0 {document} 1\n" for query, document in pairs))
+    (tmp_path / "A.run").write_text("".join(line.format(query, document) for query, document in pairs))
+    notes = [note.text for note in lexbench.score(tmp_path / "A.run", qrels=tmp_path / "Q").result.notes]
+    assert [note.partition(":")[0] for note in notes if "have ids like" in note] == [said] * bool(said)
+
+
+META = {"mteb_model_meta": {"model_name": "a", "revision": "b"}}
+
+
+@pytest.mark.parametrize(
+    ("content", "names"),
+    [
+        ({"default": {"test": ENTRIES["A"]}, **META}, [""]),
+        ({"en": {"test": ENTRIES["A"]}, "de": {"test": ENTRIES["B"]}, **META}, ["en/test", "de/test"]),
+        (ENTRIES, ["A", "B"]),
+    ],
+)
+def test_json_may_have_several_runs_by_name(tmp_path, content, names):
+    """Predictions of MTEB are by subset and split."""
+    (tmp_path / "runs.json").write_text(json.dumps(content))
+    found = read_runs(tmp_path / "runs.json")
+    assert list(found) == names
+    for name, run in zip(names, found.values(), strict=True):
+        first = ENTRIES["A" if name in ("", "A", "en/test") else "B"]
+        assert {query: run.doc_ids(entries) for query, entries in run.spans()} == {q: list(docs) for q, docs in first.items()}
+
+
+def test_a_file_of_texts_without_queries_is_refused(place):
+    """`--queries` with an empty file would show no text without a word."""
+    (place / "queries.tsv").touch()
+    with pytest.raises(InvalidFile, match=r"queries\.tsv: there are no queries in it"):
+        lexbench.compare(["A.run", "B.run"], qrels="Q", queries="queries.tsv")
+
+
+def test_json_that_is_cut_off_is_named(tmp_path):
+    """Whether the file is packed or not."""
+    packed = gzip.compress(json.dumps(ENTRIES["A"]).encode())
+    for name, part in {"a.json.gz": packed[:-6], "a.json": json.dumps(ENTRIES["A"]).encode()[:-3]}.items():
+        (tmp_path / name).write_bytes(part)
+        with pytest.raises(InvalidFile, match=rf"{name}.*(ended before|cut off)"):
+            read_run(tmp_path / name)
+
+
+def test_what_ranx_calls_columns_and_files_is_read(tmp_path):
+    """Its Parquet files end in .parq, with the columns q_id, doc_id and score, for runs and for judgements."""
+    rows = [{"q_id": "q1", "doc_id": "d1", "score": 2}, {"q_id": "q1", "doc_id": "d2", "score": 1}]
+    write_rows(tmp_path / "r.parquet", rows)
+    (tmp_path / "r.parquet").rename(tmp_path / "r.parq")
+    assert read_run(tmp_path / "r.parq").doc_ids(slice(None)) == ["d1", "d2"]
+    assert [tuple(one) for one in read_qrels(tmp_path / "r.parq").judgements()] == [("q1", "d1", 2), ("q1", "d2", 1)]
+
+
 def test_runs_in_memory_are_compared(place):
     """Mappings, data frames and paths, with judgements as a mapping or a file; names are the keys."""
     pandas = pytest.importorskip("pandas")
@@ -183,6 +254,7 @@ def test_a_stored_run_file_is_found_by_every_command(place, capsys):
             ["bm25", "bm25(k1=2)", "--qrels", "Q"],
             "--qrels FILE goes with run files, and none of these is one: bm25, bm25(k1=2)",
         ),
+        ([".", "--qrels", "Q"], "none of these is one: .; if . has run files, give them: ./*"),
         (["A.run", "--qrels", "Q"], "a comparison takes two systems or more; there is only A"),
         (["A.run", "nothere.run", "--qrels", "Q"], "nothere.run"),
         (
@@ -283,13 +355,49 @@ def test_two_columns_of_scores_are_refused(tmp_path, content, said):
         read_run(tmp_path / "a.csv")
 
 
+def workbook():
+    """Return the bytes of a zip file with a part of an Excel workbook."""
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w") as archive:
+        archive.writestr("xl/workbook.xml", "<workbook/>")
+    return file.getvalue()
+
+
+@pytest.mark.parametrize("read", [read_run, read_qrels])
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (b'{"q1": {"d1": 1}}\n', "looks like JSON; let its name end in .json"),
+        (b'{"q1": 1}\n', "looks like JSON; let its name end in .json"),  # two columns
+        (b'[{"qid": "q1", "docno": "d1", "score": 1}]\n', "looks like JSON; let its name end in .json"),
+        (b"qid,docno,score\nq1,d1,1\n", "looks like CSV; let its name end in .csv"),
+        (b"q1;d1;1\n", "looks like CSV; let its name end in .csv"),
+        (b"PAR1\x15\x04\x15", "looks like Parquet; let its name end in .parquet"),
+        (
+            b"version https://git-lfs.github.com/spec/v1\noid sha256:4d7a\nsize 12\n",
+            "it is a pointer of Git LFS, .* git lfs pull",
+        ),
+        (b"SQLite format 3\0\x10", "it is a database of SQLite; save its tables as CSV"),
+        (workbook(), "it is a workbook of Excel; save it as CSV"),
+        (b"\x04\x22\x4d\x18\x64", "it is packed and cannot be read; type: lz4 -d"),
+    ],
+)
+def test_a_file_of_another_format_is_named(tmp_path, read, content, said):
+    """The content shows what a file is whose name does not."""
+    (tmp_path / "file").write_bytes(content)
+    with pytest.raises(InvalidFile, match=said):
+        read(tmp_path / "file")
+
+
 def test_names_between_blanks_and_pipes_are_refused_by_what_they_are(place, capsys):
     """The line says what to do with a header of a TREC run, and with what can be read only once."""
     (place / "named.run").write_text("qid Q0 docno rank score tag\n" + trec("A"))
     with pytest.raises(InvalidFile, match="1: blanks separate names of columns; remove this line"):
         read_run(place / "named.run")
     os.mkfifo(place / "pipe")
-    assert "'pipe' is a pipe, which can be read only once" in ended(capsys, 3, "score", "pipe", "--qrels", "Q").err
+    for words in ("score pipe --qrels Q", "score A.run --qrels pipe", "compare pipe A.run --qrels Q", "audit pipe",
+                  "import trec pipe out", "run pipe -r A.run", "run Q -r pipe"):  # fmt: skip
+        assert "pipe is a pipe, which can be read only once" in ended(capsys, 2, *words.split()).err
 
 
 def test_rows_with_scores_and_rows_with_ranks_are_no_run(tmp_path):

@@ -238,6 +238,7 @@ def playground(tmp_path_factory):
     (root / "good.run").write_text("qa Q0 a3 1 2.0 t\n")
     (root / "good2.run").write_text("qa Q0 a1 1 2.0 u\n")
     (root / "good.qrels").write_text("qa 0 a3 1\n")
+    (root / "colbert.tsv").write_text("qa\ta3\t1\t2.0\n")  # four columns, as judgements have
     with pytest.MonkeyPatch.context() as patch:
         enter(root, patch)
         assert code(["run", "good", *SYSTEMS, "--results", "board"]) == 0
@@ -299,6 +300,7 @@ def test_there_are_200_mistakes():
         ("explain apple bm25 good", "explain apple -r bm25 -d good"),
         ("version", "--version"),
         ("score good.qrels good.run", "score --qrels good.qrels good.run"),
+        ("score colbert.tsv good.qrels", "score colbert.tsv --qrels good.qrels"),
         ("score good.run good.run --qrels good.qrels", "compare good.run good.run --qrels good.qrels"),
         ("score good.run good.run -d good", "compare good.run good.run -d good"),
         ("run good -r 'bm25(k1 = 1.2 b = 0.4)'", "run good -r 'bm25(k1 = 1.2, b = 0.4)'"),
@@ -310,6 +312,13 @@ def test_there_are_200_mistakes():
 def test_a_suggestion_means_the_same(capsys, typed, meant):
     """What is suggested does what was meant, not only something that runs."""
     assert suggestion(run(capsys, *shlex.split(typed))[2]) == shlex.split(meant)
+
+
+@pytest.mark.usefixtures("place")
+@pytest.mark.parametrize("typed", ["compare board board --qrels good.qrels"])
+def test_an_option_is_not_suggested_again(capsys, typed):
+    """Judgements that were typed in vain get no second option."""
+    assert "type:" not in run(capsys, *shlex.split(typed))[2]
 
 
 def test_names_are_found_without_case_and_punctuation():

@@ -11,10 +11,12 @@ from tiny import answer, ended, lines, write_files, write_rows
 from workbench import needs_pyarrow
 
 import lexbench
-from lexbench.datasets.location import find_dataset, find_folder
+from lexbench.datasets.location import find_again, find_dataset, find_folder
 from lexbench.datasets.records import columns, read_queries, read_records
 from lexbench.datasets.stated_columns import parse_columns
 from lexbench.errors import CommandError, InvalidFile, LexbenchError, MissingData
+from lexbench.runner.given import given_qrels
+from lexbench.storage.store import Store
 from lexbench.trec.qrels import read_judgements
 
 pytestmark = pytest.mark.usefixtures("store")
@@ -218,6 +220,59 @@ def test_a_split_in_memory_is_chosen():
         list(find_dataset(data, "val")[1].judgements())
 
 
+def test_a_series_has_texts_by_id():
+    """One of pandas with ids as its index is a mapping."""
+    pandas = pytest.importorskip("pandas", reason="it is in the extra pandas")
+    data = {"corpus": pandas.Series({"d1": "red", "d2": None}), "queries": pandas.Series({"q1": "x"}), "qrels": {"q1": ["d1"]}}
+    source = find_dataset(data)[1]
+    assert [tuple(one) for one in source.documents()] == [("d1", "red", 0), ("d2", "", 0)]
+    assert [one.text for one in source.queries()] == ["x"]
+
+
+def test_a_column_of_splits_in_memory_is_obeyed():
+    """Rows of judgements with a split are no judgements of another one, of data and beside a run."""
+    rows = [{"qid": "q1", "docno": "d1", "label": 1, "split": "dev"}, {"qid": "q1", "docno": "d2", "label": 1, "split": "test"}]
+    data = {"corpus": CORPUS, "queries": {"q1": "x"}, "qrels": rows}
+    assert [list(find_dataset(data, name)[1].judgements()) for name in ("dev", None)] == [[("q1", "d1", 1)], [("q1", "d2", 1)]]
+    assert list(given_qrels(rows).judgements()) == [("q1", "d2", 1)]
+    with pytest.raises(InvalidFile, match=r"^qrels: judgements: there is no split 'val'; there is: dev, test"):
+        list(find_dataset(data, "val")[1].judgements())
+
+
+SPLITS = [("q1", "d1", 1, "test"), ("q2", "d2", 1, "dev"), ("q2", "d1", 2, "dev")]
+
+
+@pytest.mark.parametrize("ending", ["csv", "tsv", "jsonl", "json"])
+def test_a_column_of_splits_is_obeyed(ending, tmp_path):
+    """Judgements of one split alone count, the one that is chosen or `test`, and the result remembers which."""
+    rows = [dict(zip(("query-id", "corpus-id", "score", "split"), row, strict=True)) for row in SPLITS]
+    mark = "\t" if ending == "tsv" else ","
+    table = "\n".join(mark.join(map(str, row)) for row in [rows[0], *(row.values() for row in rows)])
+    by_split = {"test": {"q1": {"d1": 1}}, "dev": {"q2": {"d2": 1, "d1": 2}}}
+    content = {"jsonl": lines(rows), "json": json.dumps(by_split)}.get(ending, table)
+    write_files(tmp_path, {"corpus.tsv": "d1\tred\nd2\tred blue\n", "queries.tsv": QUERIES, f"qrels.{ending}": content})
+
+    (dev,) = lexbench.run(str(tmp_path), ["bm25"], measures=["RR@10"], split="dev")
+    assert dev.query_ids == ["q2"]
+    (test,) = lexbench.run(str(tmp_path), ["bm25"], measures=["RR@10"])
+    assert test.query_ids == ["q1"]
+    place = Store().place(dev.digests)
+    assert [tuple(one) for one in find_again(dev.dataset, place)[1].judgements()] == [row[:3] for row in SPLITS[1:]]
+    with pytest.raises(InvalidFile, match="there is no split 'train'; there is: test, dev"):
+        list(read_judgements(tmp_path / f"qrels.{ending}", "train"))
+
+
+def test_a_split_of_judgements_alone_is_chosen(tmp_path):
+    """Without documents, the split of a file of judgements decides, too."""
+    write_files(tmp_path, {"q.csv": "split,qid,docno,score\ntest,q1,d1,1\ndev,q1,d2,1\n", "A.run": "q1 Q0 d1 1 2 t\n"})
+    for split, value in {"test": 1.0, "dev": 0.0}.items():
+        (found,) = lexbench.run(str(tmp_path / "q.csv"), [str(tmp_path / "A.run")], measures=["RR@10"], split=split)
+        assert found.means == {"RR@10": value}
+    write_files(tmp_path, {"q.csv": "split,qid,docno,score\ntest,q1,d1,1\n,q1,d2,1\n"})
+    with pytest.raises(InvalidFile, match="some of its rows have no split, and others have: test"):
+        list(read_judgements(tmp_path / "q.csv", "test"))
+
+
 def test_the_only_documents_are_those_of_every_split(tmp_path):
     """Documents under one split serve all judgements; the judgements of another split are never taken for those asked for."""
     files = {"corpus.json": {"train": CORPUS}, "queries.json": ASKED, "qrels.json": {"dev": JUDGED}}
@@ -291,6 +346,10 @@ def test_all_complaints_come_at_once_with_a_guess_that_works(ending, tmp_path):
     for read in ("documents", "queries", "judgements"):
         with pytest.raises(InvalidFile) as raised:
             list(getattr(find_folder(folder).source, read)())
+        messages.append(str(raised.value))
+    if ending in (".csv", ".tsv"):  # `lexbench run` shows the columns first; in other tables each row has their names
+        with pytest.raises(InvalidFile) as raised:
+            find_folder(folder).source.summary()
         messages.append(str(raised.value))
     for message in messages:
         assert "package looks like the id (5 different short values)" in message
@@ -445,6 +504,38 @@ TWICE = [
     ("qrels.tsv", "qid\tdocid\tscore\tlabel\nq1\td1\t9.5\t1\n", "are the grades in 'score' or in 'label'?"),
     ("qrels.jsonl", '{"qid": "q1", "docid": "d1", "score": 9.5, "label": 1}\n', "are the grades in 'score' or in 'label'?"),
 ]
+
+
+def test_of_two_ids_that_of_the_passage_counts(tmp_path):
+    """MS MARCO's passages of 2021 have the id of their document as well, and PyTerrier's documents a number."""
+    passage = {"pid": "p1", "passage": "red", "spans": "(0,3)", "docid": "D1"}
+    write_files(tmp_path, {"a.jsonl": lines([passage]), "b.csv": "docid,docno,text\n0,d7,red\n"})
+    assert [one.record_id for name in ("a.jsonl", "b.csv") for one in read_records(tmp_path / name)] == ["p1", "d7"]
+
+
+def test_blanks_behind_the_marks_of_csv_belong_to_no_field(tmp_path):
+    """If the first line has one behind each mark; else a blank is part of a text."""
+    write_files(tmp_path, {"a.csv": 'id, title, text\nd1, Red, "red, fox"\n', "b.csv": "id,text\nd1, red\n"})
+    assert [one.fields["text"] for name in ("a.csv", "b.csv") for one in read_records(tmp_path / name)] == ["red, fox", " red"]
+    (tmp_path / "q.csv").write_text("qid, docno, score\nq1, d1, 1\n")
+    assert [tuple(one) for one in read_judgements(tmp_path / "q.csv")] == [("q1", "d1", 1)]
+
+
+def test_a_query_may_have_a_title_in_place_of_a_text(tmp_path):
+    """As in TREC and in memory; an instruction is shown as read."""
+    write_rows(tmp_path / "topics.jsonl", [{"id": "1", "title": "red", "desc": "What is red?", "instruction": "Find it."}])
+    assert list(read_queries(tmp_path / "topics.jsonl")) == [("1", "red", "Find it.")]
+    assert columns(tmp_path / "topics.jsonl") == "id, title, instruction; not read: desc"
+
+
+def test_names_of_files_may_be_in_capitals(tmp_path):
+    """Tools of Windows write CORPUS.CSV; Mr. TyDi has topic.test.tsv; and one JSON value is no JSON lines."""
+    write_files(tmp_path, {"corpus.JSONL": '{"id": "d1", "text": "red"}\n', "topic.test.tsv": QUERIES, "qrels.test.tsv": QRELS})
+    assert [one.text for one in find_folder(tmp_path).source.documents()] == ["red"]
+    assert [one.text for one in find_folder(tmp_path).source.queries()] == ["red", "blue"]
+    (tmp_path / "corpus.JSONL").write_text('[{"id": "d1", "text": "red"}]')
+    with pytest.raises(InvalidFile, match=r"if the file is one JSON value, call it corpus\.json"):
+        list(find_folder(tmp_path).source.documents())
 
 
 @pytest.mark.parametrize(("name", "content", "said"), TWICE)

@@ -62,7 +62,12 @@ def test_a_run_reads_with_any_white_space_comments_and_blank_lines(tmp_path, tex
     ("text", "message"),
     [
         ("q Q0 d 1 1 t x\nq Q0 d2 2 t\n", r"run:2: 5 columns, not 6: 'q Q0 d2 2 t'"),
-        ("q d 1 1.5 t\n", r"run:1: 5 columns, not 6"),  # it is unclear which column is missing
+        ("q d 1 2 t\nq e 3 1 t\n", r"run: 5 columns are query document rank score tag, but the third does not count 1, 2"),
+        ("q\td\t1\t2\nq\te\t2\t3\n", r"run: 4 columns are query document rank score, but the fourth does not fall with the"),
+        ("q\td\t1\t2\nq\te\t2\thigh\n", r"run:2: 'high' is not a number; 4 columns are query document rank score"),
+        ("q 0 d 1\n", r"run:1: 'd' is not a number; this is a file of judgements"),
+        ("map\tq1\t0.5\nmap\tq2\t0.7\n", r"run: these are values of measures per query, and no run"),
+        ("q1\tnDCG@10\t0.5\nq1\tRR\t0.7\n", r"run: these are values of measures per query, and no run"),
         ("q Q0 d 1 1\nq Q0 d2 2 0 t\n", r"run:2: 6 columns, not 5"),
         ("# c\nq Q0 d 1 1 t\n\nq Q0 d2 2 high t\n", r"run:4: 'high' is not a number"),
         ("q Q0 d 1 nan t\n", r"run: document 'd' of query 'q' has a score that is not a finite"),
@@ -88,6 +93,27 @@ def test_in_an_ms_marco_run_the_rank_decides(tmp_path):
     assert (tmp_path / "run").read_text() == "7\td9\t1\n7\td1\t2\n7\td5\t3\n3\td1\t1\n"
     scored = read_run(file(tmp_path, "7\td1\t0.5\n7\td9\t0.75\n"), "scored")  # Tevatron writes query, document and score
     assert entries(scored) == [("7", "d9", 0.75), ("7", "d1", 0.5)]
+
+
+COLBERT = [("3", "8", 1, 9.5), ("3", "0", 2, 9.5), ("3", "5", 3, -1.0), ("7", "0", 1, 30.0)]
+
+
+@pytest.mark.parametrize("first", [1, 0])
+@pytest.mark.parametrize("form", ["{}\t{}\t{}\t{}\n", "{} {} {} {} tag\n"])
+def test_a_run_of_colbert_has_ranks_and_scores(tmp_path, form, first):
+    """Without TREC's second column, ranks that count and scores that fall with them show which column is which."""
+    lines = [form.format(query, document, rank - 1 + first, score) for query, document, rank, score in COLBERT]
+
+    expected = [("3", "8", 9.5), ("3", "0", 9.5), ("3", "5", -1.0), ("7", "0", 30.0)]
+    assert entries(read_run(file(tmp_path, "".join(lines)))) == expected
+    assert entries(read_run(file(tmp_path, "".join(reversed(lines))), "colbert")) == expected[3:] + expected[:3]
+
+
+def test_ranks_may_count_from_0(tmp_path):
+    """In MS MARCO's three columns, the first rank of every list may be 0; not of some lists only."""
+    assert [entry[1] for entry in entries(read_run(file(tmp_path, "7\td9\t0\n7\td1\t1\n3\td1\t0\n")))] == ["d9", "d1", "d1"]
+    with pytest.raises(InvalidFile, match="not the rank"):
+        read_run(file(tmp_path, "7\td1\t0\n7\td9\t1\n3\td1\t1\n3\td2\t2\n"))
 
 
 def test_a_run_file_is_ordered_by_its_scores_as_double(tmp_path):
@@ -126,6 +152,7 @@ def test_qrels_read_in_three_layouts_and_keep_negative_grades(tmp_path, text):
     ("text", "message"),
     [
         ("q 0 d 1 x\n", r":1: 5 columns, not 4"),
+        ("q Q0 d 1 2.5 x\n", r":1: query Q0 document rank score tag are the columns of a run"),
         ("q 0 d 1\n# end\n", r":2: 2 columns, not 4: '# end'; comments stand only above the first line of data"),
         ("q 0 7\nq 0 8\n", r":1: which of the three columns is which\? Write a first line 'query-id 0 corpus-id' or"),
         ("q a 1\nq b 2\nq c 3\nq d 4\n", r": the third column counts 1, 2, 3, … for each query, so this is a run"),

@@ -203,10 +203,9 @@ def find_runs(names: Sequence[str], store: Store, contract: Contract | None = No
             continue
         if _is_run_file(name):
             runs[name] = read_run(Path(name))
-        elif Path(name).is_fifo():
-            raise MissingData(f"{name!r} is a pipe, which can be read only once; write it to a file first")
         elif contract is None:
-            raise MissingData(f"{name!r} is not a run file; to name a system, give its dataset with -d")
+            there = "is a folder; give a run file in it" if Path(name).is_dir() else "is not a run file: there is no such file"
+            raise MissingData(f"{name!r} {there}; to name a system, give its dataset with -d")
         else:
             known = sorted(stored.systems)
             there = f"; there are: {', '.join(known)}" if known else f"; run it: lexbench run dataset {quote(contract.id)}"
@@ -218,7 +217,8 @@ def find_runs(names: Sequence[str], store: Store, contract: Contract | None = No
 
 
 def _is_run_file(name: str) -> bool:
-    return typed_run(Path(name))[0].is_file()
+    file = typed_run(Path(name))[0]
+    return file.is_file() or file.is_fifo()  # a pipe is refused when it is read
 
 
 def run_of(made: Path | Run | None) -> Run:

@@ -79,12 +79,13 @@ def corrected(error: BaseException, words: Sequence[str]) -> list[str] | None:
 
 
 def _with_qrels(words: list[str]) -> list[str]:
-    """Return *words* with `--qrels` before the first file that has judgements, which have four columns."""
-    for at, word in enumerate(words):
+    """Return *words* with `--qrels` before the first file that has judgements, unless they have it."""
+    for at, word in enumerate(words if "--qrels" not in words else ()):
         with suppress(OSError, UnicodeDecodeError, ValueError):
             with Path(word).open(encoding="utf-8") as file:
                 first = file.readline().split()
-            if len(first) == _QRELS_COLUMNS or first[:1] == ["query-id"]:
+            second = first[1].partition(":")[0] if len(first) == _QRELS_COLUMNS else ""
+            if second in ("0", "Q0", "judge") or first[:1] == ["query-id"]:  # runs of ColBERT have four columns, too
                 return [*words[:at], "--qrels", *words[at:]]
     return words
 

@@ -42,9 +42,10 @@ from lexbench.runner.search import Data, SystemRun, data_of
 from lexbench.runner.systems import resolve
 from lexbench.storage import atomic, locks
 from lexbench.storage.artifact_folder import digest
-from lexbench.storage.reading import decode_json, lines, read_toml
+from lexbench.storage.reading import decode_json, read_toml
+from lexbench.storage.rows import text_lines
 from lexbench.storage.toml import toml
-from lexbench.trec.qrels import JUDGE, Qrels, write_beir_qrels, write_qrels
+from lexbench.trec.qrels import JUDGE, Qrels, is_table, write_beir_qrels, write_qrels
 from lexbench.trec.runs import Run, read_run, write_run
 from lexbench.types import Judgement, Query
 
@@ -346,22 +347,33 @@ def leak_line(facts: CollectionFacts) -> str:
     )
 
 
+def _has_plain_lines(path: Path) -> bool:
+    """Return whether the lines of a file are texts, or texts with counts, and no table or topics."""
+    if is_table(path) or ".xml" in path.suffixes:
+        return False
+    first = next((line.strip() for _, line in text_lines(path) if line.strip()), "")
+    return not first.startswith("<") and ("\t" not in first or first.rpartition("\t")[2].isdecimal())
+
+
+def _text_and_count(line: str) -> tuple[str, int]:
+    """Return the query of a line, and its count in a log."""
+    text, _, times = line.rpartition("\t")
+    return (text.strip(), int(times)) if text and times.isdecimal() else (line.replace("\t", " "), 1)
+
+
 def _read_queries(path: Path, count: int | None, columns: Columns = NONE) -> list[tuple[int, str]]:
     """Return the line number and text of *count* queries of a file (default: all), one per line, each once.
 
-    In a log, `query<TAB>count`, a query is drawn with a probability that grows with its count. Raises InvalidFile for a file
-    without queries.
+    In a log, `query<TAB>count`, a query is drawn with a probability that grows with its count. Tables, e.g. `id<TAB>query`, and
+    topics of TREC are read as those of a dataset. Raises InvalidFile for a file without queries.
     """
     found: dict[str, tuple[int, int]] = {}
-    table = {".jsonl", ".csv", ".parquet", ".xml"} & set(path.suffixes)
-    every = enumerate((query.text.encode() for query in read_queries(path, stated=columns)), 1) if table else lines(path)
-    for number, line in every:
-        text, _, times = line.decode(errors="replace").strip().rpartition("\t")
-        if not (text and times.isdigit()):
-            text, times = f"{text} {times}".strip(), "1"
+    texts = ((number, query.text.strip(), 1) for number, query in enumerate(read_queries(path, stated=columns), 1))
+    plain = ((number, *_text_and_count(line.strip())) for number, line in text_lines(path))
+    for number, text, times in plain if _has_plain_lines(path) else texts:
         if text:
             first, before = found.get(text, (number, 0))
-            found[text] = first, before + int(times)
+            found[text] = first, before + times
     if not found:
         raise InvalidFile(f"{path} has no queries; write one per line")
     order = sorted(found, key=lambda text: drawn_number(text, "drawn") ** (1 / max(found[text][1], 1e-9)), reverse=True)

@@ -117,7 +117,9 @@ def read_topics(source: Source) -> Topics:
         raise _invalid(source, "queries", f"two queries have the id {repeated!r}", repeated)
     if pair := _repeated([(row.query_id, row.doc_id) for row in judgements]):
         grades = " and ".join(str(row.grade) for row in judgements if (row.query_id, row.doc_id) == pair)
-        why = f"document {pair[1]!r} of query {pair[0]!r} has two grades, {grades}; keep one of the lines"
+        pairs = len(judgements) - len({(row.query_id, row.doc_id) for row in judgements})
+        more = f" ({pairs} judgements contradict another)" if pairs > 1 else ""
+        why = f"document {pair[1]!r} of query {pair[0]!r} has two grades, {grades}; keep one of the lines{more}"
         raise _invalid(source, "judgements", why, " ".join(pair))
     lost = judged.difference(query.query_id for query in queries)
     if lost:

@@ -22,11 +22,12 @@ from lexbench.datasets.sources.hf import PREFIX, Hf, HubName, snapshot
 from lexbench.datasets.stated_columns import stated_columns
 from lexbench.errors import CommandError, InvalidFile, MissingData, UnknownName, listed, with_meaning
 from lexbench.plugins import Source
-from lexbench.storage.reading import open_file, read_toml
+from lexbench.storage.reading import COMPRESSED, check_data, open_file, read_toml
 from lexbench.storage.store import RememberedPlace
 from lexbench.synonyms import nearest
 
 _NO_DATA = ("qrels", "__pycache__")  # folders that are never offered as data
+_PACKED = (".zip", ".zst", ".tar", ".tgz", *COMPRESSED)  # may have documents in them
 _NAMED = 5  # files in a message
 _CORPUS = ("corpus", "collection", "documents", "docs")  # names of files of documents
 LIBRARY = "ir_datasets:"  # stands before the ids of that library
@@ -181,7 +182,7 @@ def _in_memory(data: Any, split: str | None = None, columns: Mapping[str, str] =
 
 def find_again(dataset: str, place: RememberedPlace | None) -> tuple[Contract, Source | None]:
     """Return the dataset of a result: from *place*, where the store remembers it, or else by its id."""
-    return find_folder(place.judgements, columns=place.columns) if place else (contract_of(dataset), None)
+    return find_folder(place.judgements, place.split, place.columns) if place else (contract_of(dataset), None)
 
 
 def find_folder(path: Path, split: str | None = None, columns: Mapping[str, str] = MappingProxyType({})) -> Located:
@@ -192,6 +193,8 @@ def find_folder(path: Path, split: str | None = None, columns: Mapping[str, str]
     names columns of the tables, in place of those in contract.toml. Raises MissingData or InvalidFile if something is missing
     or ambiguous.
     """
+    if path.is_file() or path.is_fifo():
+        check_data(path)
     path = path.resolve()
     if path.is_file():
         file, path = path, folder_of(path)
@@ -199,9 +202,10 @@ def find_folder(path: Path, split: str | None = None, columns: Mapping[str, str]
             error = CommandError(f"{file} has documents or queries, no judgements; give its folder: {path}")
             raise with_meaning(error, file.name, "")
         if not any(find_tables(folder, "documents") for folder in (path, path.parent)):
-            alone = _default_contract(file.name, "test", SourceFacts(loader="files"), several=False)
+            one = split or "test"
+            alone = _default_contract(file.name, one, SourceFacts(loader="files", split=one), several=one != "test")
             return Located(alone, JudgementsAlone(alone, file))
-        split = next((name for name, files in find_tables(path, "judgements").items() if file in files), file.name) or None
+        split = next((name for name, files in find_tables(path, "judgements").items() if file in files), file.name) or split
     rules = read_toml(path / CONTRACT, Contract) if (path / CONTRACT).is_file() else None
     if rules and columns:
         rules = msgspec.structs.replace(rules, source=msgspec.structs.replace(rules.source, columns=dict(columns)))
@@ -221,19 +225,25 @@ def find_folder(path: Path, split: str | None = None, columns: Mapping[str, str]
     contract = msgspec.structs.replace(contract, corpus=above if shared else own)
     source = Files.locate(contract, [path, path.parent] if shared else [path])
     if source is None:
-        for packed in sorted((*path.glob("*.zst"), *path.glob("*.zip"))):
-            open_file(packed).close()  # raises an error that says how to unpack it
-        files = sorted(file for file in path.iterdir() if file.is_file())
-        tables = [file.name for file in files if stem(file) is not None]
-        named = f"it has {listed(tables, _NAMED)}: call the documents corpus, the queries queries, and the judgements qrels; "
-        if other := next((file for file in files if file.name.partition(".")[0] in _CORPUS and file.name not in tables), None):
-            named = f"{other.name} has a format that is not read: save it as {other.name.partition('.')[0]}.csv; "
-        raise MissingData(
-            f"{path} is no dataset: no documents in it; {named if tables or other else ''}"
-            "put corpus.jsonl (or .csv, .tsv, .parquet, .trec) into it, or make a "
-            f"test collection of texts: lexbench collect {quote(str(path))}"
-        )
+        raise _no_documents(path)
     return Located(contract, source)
+
+
+def _no_documents(path: Path) -> MissingData:
+    """Return the error for a folder without documents. Raises InvalidFile if they may be in a file that is not read."""
+    files = sorted(file for file in path.iterdir() if file.is_file())
+    for file in files:
+        if file.suffix in _PACKED or file.name.partition(".")[0] in _CORPUS:
+            open_file(file).close()  # raises an error that says how to unpack it
+    tables = [file.name for file in files if stem(file) is not None]
+    named = f"it has {listed(tables, _NAMED)}: call the documents corpus, the queries queries, and the judgements qrels; "
+    if other := next((file for file in files if file.name.partition(".")[0] in _CORPUS and file.name not in tables), None):
+        named = f"{other.name} has a format that is not read: save it as {other.name.partition('.')[0]}.csv; "
+    return MissingData(
+        f"{path} is no dataset: no documents in it; {named if tables or other else ''}"
+        "put corpus.jsonl (or .csv, .tsv, .parquet, .trec) into it, or make a "
+        f"test collection of texts: lexbench collect {quote(str(path))}"
+    )
 
 
 def _find_hub(name: str) -> Located:

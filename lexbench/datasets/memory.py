@@ -31,7 +31,7 @@ from lexbench.errors import CommandError, InvalidFile, MissingData
 from lexbench.plugins import Source
 from lexbench.storage.reading import utf8
 from lexbench.storage.rows import Row, check_names, part_of_split, plain
-from lexbench.trec.qrels import by_query, is_by_split, judgement_of, read_judgements
+from lexbench.trec.qrels import by_query, is_by_split, of_split, read_judgements, split_and_judgement
 from lexbench.types import Document, Judgement, Query
 
 _MORE = ("name", "split", "columns", "dataset")  # other keys of data in memory
@@ -93,10 +93,7 @@ class Memory(Source):
             yield from records.read_queries(path, self.parts.get("split"), self.columns["queries"])
             return
         for query_id, fields in self._records("queries", self.columns["queries"]):
-            text = fields.get("text", fields.get("title"))
-            if text is None:
-                raise InvalidFile(f"query {query_id!r} has no text; it has: {', '.join(fields) or 'nothing'}")
-            yield records.query_of(query_id, {**fields, "text": text})
+            yield records.query_of(query_id, fields)
 
     def judgements(self) -> Iterator[Judgement]:
         """Yield the judgements in their order."""
@@ -105,8 +102,12 @@ class Memory(Source):
         if path := self._file("qrels"):
             yield from read_judgements(path, self.parts.get("split"), renamed, stated.names())
             return
-        for row in self._rows("qrels", is_by_split, by_query):
-            yield _checked(lambda row: judgement_of(renamed(row)), row, "qrels")
+        rows = self._rows("qrels", is_by_split, by_query)
+        every = (_checked(lambda row: split_and_judgement(renamed(row)), row, "qrels") for row in rows)
+        try:
+            yield from of_split(every, self.parts.get("split"))
+        except ValueError as error:
+            raise InvalidFile(f"qrels: {error}") from None
 
     def _file(self, part: str) -> Path | None:
         """Return the file of a part that is a path. Raises MissingData if it is not there."""

@@ -36,7 +36,7 @@ from lexbench.types import Document, Query
 Fields = Mapping[str, str]  # `text`, `title`, `url`, `body`: those that the collection has
 
 _SHAPES = {2: ("id", "text"), 3: ("id", "title", "text"), 4: ("id", "url", "title", "body")}  # of files without a header
-_KNOWN = {*IDS, *TEXTS, "title", "url", "headings", "code"}
+_KNOWN = {*IDS, *TEXTS, "title", "url", "headings", "code", "instruction"}
 _SPLIT = re.compile(r"(train|dev|test|val|valid|validation|eval|default|all)\b", re.IGNORECASE)
 _SAMPLE = 1000  # rows that guesses about columns look at
 _NO_TITLE = "-"  # marks a passage without a title in the MS MARCO of RocketQA and Tevatron
@@ -53,6 +53,9 @@ _TOPIC_TEXTS = [  # a closed element may have others in it; the SGML of TREC doe
 ]
 _COMMENT = re.compile(r"<!--.*?-->", re.DOTALL)
 _CDATA = re.compile(r"<!\[CDATA\[(.*?)\]\]>", re.DOTALL)
+_DOC, _END_OF_DOC = re.compile(r"(?i)<DOC((?:\s[^<>]*)?)>"), re.compile(r"(?i)</DOC>")
+_DOC_ID = re.compile(r"(?i)\bid\s*=\s*[\"']([^\"']+)[\"']")  # an attribute, as in Gigaword
+_UNREAD = re.compile(r"<(DOCHDR|SCRIPT|STYLE)\b.*?</\1\s*>|<!--.*?-->", re.DOTALL | re.IGNORECASE)  # of web pages
 _DOCNO = re.compile(r"<DOCNO>\s*(.*?)\s*</DOCNO>", re.DOTALL | re.IGNORECASE)
 _HEADLINES = re.compile(r"<(TITLE|HEADLINE|HL|TTL|TI)>(.*?)</\1>", re.DOTALL | re.IGNORECASE)
 _BODY = re.compile(r"<TEXT>(.*?)</TEXT>", re.DOTALL | re.IGNORECASE)
@@ -193,8 +196,11 @@ def record_of(row: Row) -> Record:
 
 
 def query_of(query_id: str, fields: Fields) -> Query:
-    """Return the query of a record that has a text."""
-    return Query(query_id, fields["text"], fields.get("instruction", "").strip())
+    """Return the query of a record: its text, or else its title, as in TREC. Raises MissingColumns if it has neither."""
+    text = fields.get("text", fields.get("title"))
+    if text is None:
+        raise MissingColumns(f"query {query_id!r} has no text; it has: {', '.join(fields) or 'nothing'}")
+    return Query(query_id, text, fields.get("instruction", "").strip())
 
 
 def read_instructions(path: Path) -> Iterator[tuple[str, str]]:
@@ -212,11 +218,12 @@ def read_queries(path: Path, split: str | None = None, stated: Columns = NONE) -
         return
     titles = tables.has_header(path, _table(split, stated))
     for number, (query_id, fields) in numbered_records(path, split, stated):
-        if "text" not in fields:
-            raise InvalidFile(f"{path}, line {number}: query {query_id!r} has no text; it has: {', '.join(fields)}")
         if "title" in fields and not titles:
             raise InvalidFile(f"{path}: query {query_id!r} has more columns than id and text; keep the one to search for")
-        yield query_of(query_id, fields)
+        try:
+            yield query_of(query_id, fields)
+        except MissingColumns as error:
+            raise MissingColumns(f"{path}, line {number}: {error}") from None
 
 
 # ---- tagged files of TREC --------------------------------------------------------------------------------------------------
@@ -239,20 +246,30 @@ def _first_line(path: Path) -> bytes:
 def _trec_documents(path: Path) -> Iterator[tuple[int, Row]]:
     """Yield each <DOC> of a file: its id, its title if there is one, and <TEXT>, or all other text without tags."""
     kept: list[str] = []
-    start, inside, found = 1, False, False
+    start, attributes, found = 1, "", False
+    inside = False
     for number, line in text_lines(path):
-        if not inside and "<doc>" in line.lower():
-            start, inside, kept, found = number, True, [], True
-        kept.append(line)
-        if inside and "</doc>" in line.lower():
-            text, inside = "\n".join(kept), False
-            if (docno := _DOCNO.search(text)) is None:
-                raise InvalidFile(f"{path}, line {start}: a <DOC> without <DOCNO>")
-            title = next((match[2] for match in _HEADLINES.finditer(text)), "")
-            bodies = _BODY.findall(text) or [_HEADLINES.sub("", _DOCNO.sub("", text))]
-            yield start, {"_id": docno[1], "title": _plain(title), "text": _plain(" ".join(bodies))}
+        rest = line
+        while found_mark := (_END_OF_DOC if inside else _DOC).search(rest):
+            if inside:
+                yield start, _trec_document("\n".join([*kept, rest[: found_mark.start()]]), attributes, f"{path}, line {start}")
+            else:
+                start, attributes, kept, found = number, found_mark[1], [], True
+            inside, rest = not inside, rest[found_mark.end() :]
+        kept.append(rest)
     if inside or not found:
         raise InvalidFile(f"{path}, line {start}: " + ("<DOC> without </DOC>" if found else "there is no <DOC> in it"))
+
+
+def _trec_document(text: str, attributes: str, where: str) -> Row:
+    """Return the row of a <DOC> with this *text* and *attributes*. Raises InvalidFile, which says *where*, if it has no id."""
+    text = _UNREAD.sub(" ", text)
+    docno = _DOCNO.search(text) or _DOC_ID.search(attributes)
+    if docno is None:
+        raise InvalidFile(f"{where}: a <DOC> without <DOCNO>")
+    title = next((match[2] for match in _HEADLINES.finditer(text)), "")
+    bodies = _BODY.findall(text) or [_HEADLINES.sub("", _DOCNO.sub("", text))]
+    return {"_id": docno[1], "title": _plain(title), "text": _plain(" ".join(bodies))}
 
 
 def _plain(text: str) -> str:
@@ -281,7 +298,8 @@ def _trec_topics(path: Path) -> Iterator[Query]:
             raise InvalidFile(f"{where}: a topic without a {'<title> or <query>' if number else 'number'}")
         yield Query(number[1].strip(), words)
     if not found:
-        raise InvalidFile(f"{path}: there are no topics in it, neither <top> … </top> nor <topic number=…> … </topic>")
+        table = "; in a table, a tab separates id and text" if "<" not in text else ""
+        raise InvalidFile(f"{path}: there are no topics in it, neither <top> … </top> nor <topic number=…> … </topic>{table}")
 
 
 # ---- texts -----------------------------------------------------------------------------------------------------------------

@@ -15,8 +15,9 @@ from lexbench.trec.columns import are_numbers
 from lexbench.trec.qrels import DOC_IDS, GRADES, QUERY_IDS
 
 IDS = (
-    *("_id", "id", "doc_id", "doc-id", "docid", "docno", "document_id", "corpus-id", "corpus_id", "pid"),
-    *("query-id", "query_id", "qid", "topic_id"),
+    # MS MARCO's passages of 2021 have the docid of their document, too; PyTerrier's documents a docid that it counts.
+    *("_id", "id", "doc_id", "doc-id", "pid", "docno", "docid", "document_id", "corpus-id", "corpus_id"),
+    *("query-id", "query_id", "qid", "q_id", "topic_id"),
 )
 TEXTS = ("text", "contents", "content", "body", "passage", "document", "query", "question", "abstract")
 _NAMES: Mapping[str, Mapping[str, Sequence[str]]] = {  # what columns of each table are called, the name used inside first

@@ -3,18 +3,19 @@
 folder with results/SUITE/SYSTEM.json       results of lexbench, a board per suite
 folder with MODEL/REVISION/TASK.json        results of MTEB 1.11 or later
 folder with run files and a qrels file      one dataset; folders of these are several
-CSV file                                    a row per system and a column per dataset, or columns system, dataset, score
+CSV or TSV file                             a row per system and a column per dataset, or columns system, dataset, score
 """
 
-import csv
 import json
+import math
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 from pathlib import Path
 from typing import NamedTuple
 
 from lexbench.analysis.audit import AuditedBoard, audited
+from lexbench.analysis.compare.run_files import bare_name
 from lexbench.analysis.stored_results import stored_results
 from lexbench.contracts import find_contract
 from lexbench.errors import CommandError, InvalidFile
@@ -23,10 +24,12 @@ from lexbench.results import Counts, Exposure, Result, Results
 from lexbench.runner.exposure import IN_DOMAIN, SEEN, catalogued_model, exposure_of_entry
 from lexbench.runner.scoring import JudgementRules, score_lists
 from lexbench.runner.soundness import read_folder
+from lexbench.storage.rows import check_names, lines_of_fields
 from lexbench.storage.store import Store
 from lexbench.suites import HEADLINE, suite, suite_names
-from lexbench.trec.qrels import read_qrels
-from lexbench.trec.runs import read_run
+from lexbench.trec.columns import are_numbers
+from lexbench.trec.qrels import QUERY_IDS, read_qrels
+from lexbench.trec.runs import read_runs
 
 
 class Cell(NamedTuple):
@@ -50,22 +53,29 @@ _COLUMNS = {  # by how a table with a row per score may call them
     "metric": "measure",
     "dataset_revision": "revision",
 }
-_NO_DATASET = re.compile(r"(?i)(rank|mean|average|avg|borda|overall|params?|parameters|size|dim|zero|memory|tokens)\b")
+_NO_DATASET = re.compile(
+    r"(?i)^(rank|mean|average|avg|borda|overall|size|dim|zero)\b|"
+    r"\b(params?|parameters|embedding dim\w*|memory usage|max tokens)\b"
+)
+_MISSING = re.compile(r"(?i)[-\u2013\u2014]*|n/?a|nan|null|none")  # a cell without a score
+_SCALE = 30  # times the lowest score of a dataset: a higher one may be a percentage beside a share
 
 
 def read_boards(path: Path, measure: str | None = None) -> list[AuditedBoard]:
-    """Return the boards in a folder or CSV file. Runs are scored by *measure*, default nDCG@10.
+    """Return the boards in a folder, or in a CSV or TSV file. Runs are scored by *measure*, default nDCG@10.
 
     Raises InvalidFile for a malformed file, CommandError if there is nothing to read.
     """
-    if path.is_file():
-        return [_of_cells(path.stem, _table(path), measure)]
-    if (path / "results").is_dir():
+    if not path.is_dir():
+        cells, notes = _table(path)
+        return [_of_cells(path.stem, cells, measure, notes)]
+    inside = path / "results"  # of lexbench, or of MTEB in a clone of its repository
+    if inside.is_dir() and not next(inside.glob("*/*/*.json"), None):
         return boards_of(read_folder(path), measure)
-    if next(path.glob("**/*.json"), None):
-        return [_of_cells(path.name, _mteb(path), measure)]
     folders = [folder for folder in (path, *sorted(path.iterdir())) if folder.is_dir() and any(folder.glob("*qrels*"))]
     if not folders:
+        if next(path.glob("**/*.json"), None):
+            return [_of_cells(path.name, _mteb(inside if inside.is_dir() else path), measure)]
         kinds = "a CSV table, or a folder of results of lexbench or MTEB, or of runs with a qrels file"
         raise CommandError(f"{path} has no scores: give {kinds}")
     scored = Results(result for folder in folders for result in _runs(folder, measure or HEADLINE))
@@ -91,8 +101,8 @@ def suite_datasets(text: str) -> list[str]:
     return list(suite(text).datasets) if text in suite_names() else text.split(",")
 
 
-def _of_cells(name: str, cells: Iterable[Cell], measure: str | None) -> AuditedBoard:
-    """Return the board of *cells*, with all measures of a system on a dataset.
+def _of_cells(name: str, cells: Iterable[Cell], measure: str | None, notes: Sequence[str] = ()) -> AuditedBoard:
+    """Return the board of *cells*, with all measures of a system on a dataset, and *notes* on what they were read from.
 
     If a cell occurs twice, the first one counts and a note says so.
     """
@@ -117,7 +127,8 @@ def _of_cells(name: str, cells: Iterable[Cell], measure: str | None) -> AuditedB
         for (system, dataset), by_measure in found.items()
         for first in [next(iter(by_measure.values()))]
     )
-    return audited(name, results, measure, [f"{twice} cells are there twice; the first counts"] if twice else [])
+    more = [f"{twice} cells are there twice; the first counts"] if twice else []
+    return audited(name, results, measure, [*notes, *more])
 
 
 def _seen(system: str, dataset: str) -> str:
@@ -128,34 +139,85 @@ def _seen(system: str, dataset: str) -> str:
     return status if status in (SEEN, IN_DOMAIN) else ""
 
 
-def _table(path: Path) -> Iterator[Cell]:
-    """Yield the cells of a CSV file in either layout. Columns of means and ranks are skipped."""
-    with path.open(encoding="utf-8-sig", newline="") as file:
-        rows = list(csv.DictReader(file))
-    header = list(rows[0]) if rows else []
-    named = {_COLUMNS.get(column.lower(), column.lower()): column for column in header}
-    if {"system", "dataset", "score"} <= named.keys():
-        listed = [{name: row[column] or "" for name, column in named.items()} for row in rows]
+def _table(path: Path) -> tuple[list[Cell], list[str]]:
+    """Return the cells of a CSV or TSV file in either layout, and notes on columns that are not read and on mixed scales.
+
+    Raises InvalidFile for a file that is malformed, or that has rows of something else than systems.
+    """
+    every = list(lines_of_fields(path))
+    first, header = every[0] if every else (1, [""])
+    header = [name.strip() for name in header]
+    place = f"{path}, line {first}"
+    check_names(place, header, set(filter(None, header)))
+    for number, fields in every[1:]:
+        if len(fields) != len(header):
+            raise InvalidFile(f"{path}, line {number}: {len(fields)} columns, not {len(header)} as in line {first}")
+    rows = [[field.strip() for field in fields] for _, fields in every[1:]]
+    named = {_COLUMNS.get(column.lower(), column.lower()): at for at, column in reversed(list(enumerate(header)))}
+    notes: list[str] = []
+    if {"system", "dataset"} <= named.keys():
+        if "score" not in named:
+            raise InvalidFile(f"{place}: there is no column 'score'; there is: {', '.join(header)}")
+        listed = [{name: row[at] for name, at in named.items()} for row in rows]
     else:
+        _check_wide(place, header, named)
+        system = named.get("system", 0)
         datasets = [
-            column for column in header[1:] if not _NO_DATASET.match(column) and any(map(_number, (r[column] for r in rows)))
+            at
+            for at, name in enumerate(header)
+            if at != system and name and not _NO_DATASET.search(name) and any(_number(row[at]) is not None for row in rows)
         ]
-        listed = [{"system": r[header[0]], "dataset": name, "score": r[name]} for r in rows for name in datasets if r[name]]
+        others = {header[at] or "a column without a name": at for at in range(len(header)) if at not in (system, *datasets)}
+        unread = [name for name, at in others.items() if header[at] or any(row[at] for row in rows)]
+        notes = [f"not read, because they are no datasets: {', '.join(unread)}"] if datasets and unread else []
+        listed = [{"system": row[system], "dataset": header[at], "score": row[at]} for row in rows for at in datasets]
+    listed = [row for row in listed if not _MISSING.fullmatch(row["score"])]
     if not listed:
-        raise InvalidFile(f"{path} has no scores: it needs columns system, dataset, score, or a column per dataset")
+        raise InvalidFile(
+            f"{path} has no scores: it needs columns system, dataset, score, or a column per dataset, of numbers like 0.5"
+        )
+    cells: list[Cell] = []
     for row in listed:
-        system, dataset, value = row["system"], row["dataset"], _number(row["score"])
+        value = _number(row["score"])
         if value is None:
-            raise InvalidFile(f"{path}: {system} on {dataset}: {row['score']!r} is no score")
-        seen = _seen(system, dataset)
-        yield Cell(system, dataset, value, row.get("measure") or _UNNAMED, row.get("revision", ""), seen)
+            raise InvalidFile(f"{path}: {row['system']} on {row['dataset']}: {row['score']!r} is no score")
+        seen = _seen(row["system"], row["dataset"])
+        cells.append(Cell(row["system"], row["dataset"], value, row.get("measure") or _UNNAMED, row.get("revision", ""), seen))
+    return cells, [*notes, *_mixed_scales(cells)]
 
 
-def _number(text: str | None) -> float | None:
-    try:
-        return float((text or "").strip().rstrip("%"))
-    except ValueError:
+def _check_wide(place: str, header: Sequence[str], named: Mapping[str, int]) -> None:
+    """Raise InvalidFile if the first line of a table has no names, or if its rows are queries or datasets."""
+    if "system" in named:
+        return
+    if header[0].lower() in QUERY_IDS:
+        raise InvalidFile(
+            f"{place}: it has a row per query, and a board has one per system; compare run files: lexbench compare"
+        )
+    if "dataset" in named:
+        raise InvalidFile(f"{place}: it has a row per dataset, and a board has one per system; swap rows and columns")
+    if any("." in name for name in header[1:]) and all(_number(name) is not None for name in header[1:]):
+        raise InvalidFile(f"{place}: there are scores and no names of columns; add such a line above it, e.g.: model,A,B")
+
+
+def _mixed_scales(cells: Iterable[Cell]) -> Iterator[str]:
+    """Yield a note for each dataset whose scores may be shares and percentages, e.g. 0.6 and 61."""
+    by_dataset: dict[str, list[float]] = {}
+    for cell in cells:
+        by_dataset.setdefault(cell.dataset, []).append(cell.value)
+    for dataset, values in by_dataset.items():
+        low, high = min(values), max(values)
+        if 0 < low <= 1 < high and high > _SCALE * low:
+            yield f"the scores of {dataset} are from {low:g} to {high:g}: are they on one scale?"
+
+
+def _number(text: str) -> float | None:
+    """Return the number that a cell has, 0.5 for 50%; None if it has none, or no finite one."""
+    digits = text.strip()
+    share = digits.removesuffix("%")
+    if not are_numbers([share]) or not math.isfinite(float(share)):
         return None
+    return float(share) / 100 if share != digits else float(share)
 
 
 def _mteb(path: Path) -> Iterator[Cell]:
@@ -164,6 +226,8 @@ def _mteb(path: Path) -> Iterator[Cell]:
     If a model has several revisions, the one with most tasks counts.
     """
     files = sorted(file for file in path.glob("**/*.json") if file.name != _META)
+    if alone := next((file for file in files if file.parent.parent == path), None):
+        raise InvalidFile(f"{alone}: results of MTEB are in MODEL/REVISION/TASK.json, and here is no folder of the revision")
     for folder, of_model in groupby(files, key=lambda file: file.parent.parent):
         revisions = (list(group) for _, group in groupby(of_model, key=lambda file: file.parent))
         chosen, model = max(revisions, key=len), folder.name.replace("__", "/")
@@ -174,13 +238,15 @@ def _mteb(path: Path) -> Iterator[Cell]:
             entries = task.scores.get(split, [])
             if not entries or not all(isinstance(entry.get("main_score"), float | int) for entry in entries):
                 raise InvalidFile(f"{file}: no main_score")
+            if not math.isfinite(mean := sum(entry["main_score"] for entry in entries) / len(entries)):
+                continue  # MTEB writes NaN where it could not evaluate: the cell is missing
             names = {name for name, value in entries[0].items() if name != "main_score" and value == entries[0]["main_score"]}
             known = {from_mteb(name) or name for name in names}
             measure = HEADLINE if HEADLINE in known else min(known, default="?")
             yield Cell(
                 model,
                 task.task_name,
-                value=sum(entry["main_score"] for entry in entries) / len(entries),
+                value=mean,
                 measure=f"{measure} on {split}" + (f", {len(entries)} subsets" if len(entries) > 1 else ""),
                 revision=task.dataset_revision,
                 seen=IN_DOMAIN if task.task_name in trained else _seen(model, _DATASETS.get(task.task_name, "")),
@@ -201,6 +267,11 @@ def _runs(folder: Path, measure: str) -> Iterator[Result]:
     if more:
         raise CommandError(f"{folder} has several files of qrels; leave one: {judged.name}, {more[0].name}")
     qrels = read_qrels(judged)
-    for file in sorted(file for file in folder.iterdir() if file.is_file() and file != judged and file.name[0] != "."):
-        name = Path(file.name.removesuffix(".gz")).stem
-        yield score_lists(read_run(file), name, [measure], JudgementRules(qrels, None, folder.name))
+    files = sorted(file for file in folder.iterdir() if file.is_file() and file != judged and file.name[0] != ".")
+    if not files:
+        raise CommandError(f"{folder} has judgements and no run files; put them beside {judged.name}")
+    runs = [(file, tag, run) for file in files for tag, run in read_runs(file).items()]
+    names = [tag or bare_name(file.name) for file, tag, _ in runs]
+    for name, (file, tag, run) in zip(names, runs, strict=True):
+        label = name if names.count(name) == 1 else f"{file.name}#{tag}" if tag else file.name
+        yield score_lists(run, label, [measure], JudgementRules(qrels, None, folder.name))

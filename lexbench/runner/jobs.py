@@ -33,7 +33,7 @@ from lexbench.runner.scored import ScoredFile, ScoredRun, completed
 from lexbench.runner.scoring import fitting_defaults
 from lexbench.runner.search import Data, SystemRun, data_of
 from lexbench.runner.systems import encoded_leaves
-from lexbench.storage.store import Store, keep_traceback
+from lexbench.storage.store import RememberedPlace, Store, keep_traceback
 from lexbench.trec.runs import Run
 
 
@@ -95,8 +95,9 @@ def _outcome(job: Job, data: Data, graph: Graph) -> Outcome:
         if job.system.alias_of:
             graph.store.remember_name(job.system.name, job.system.alias_of)
         if outcome.result and job.source and job.contract.source.loader == "files":
-            place, columns = job.source.place("judgements"), job.contract.source.columns
-            graph.store.remember_place(outcome.result.digests, place, columns)
+            facts = job.contract.source
+            place = RememberedPlace(Path(job.source.place("judgements")), facts.split, facts.columns)
+            graph.store.remember_place(outcome.result.digests, place)
     except (Exception, SystemExit) as error:  # noqa: BLE001 - see failure; a plug-in must not end the program
         return failure(error, job, graph.store)
     return outcome

@@ -22,7 +22,7 @@ from lexbench.plugins import Source
 from lexbench.results import KEPT, Counts, Note, NoteKind, Result, kept_text
 from lexbench.runner.given import given_qrels
 from lexbench.runner.list_faults import list_facts
-from lexbench.trec.ids import bytes_of, text_of
+from lexbench.trec.ids import bytes_of, encode, factorize, lookup, text_of
 from lexbench.trec.judged_run import join, without_grade
 from lexbench.trec.qrels import Qrels, judge_notes, read_qrels
 from lexbench.trec.runs import Filtered, Precision, Run, without_self_matches
@@ -148,6 +148,7 @@ def score_ranked(  # noqa: PLR0913 - what decides a result
             *without_relevant(qrels),
             *unstated_thresholds(qrels, named, stamps["contract"]),
             *_unjudged(run, qrels),
+            *_other_forms(run, qrels),
             *_short_lists(named, min(deepest, limit)),
             *too_good(lists, qrels, scores.values),
         ],
@@ -206,6 +207,35 @@ def _unjudged(run: Run, qrels: Qrels) -> list[Note]:
     return [Note("documents", line)]
 
 
+def _other_forms(run: Run, qrels: Qrels) -> Iterator[Note]:
+    """Yield a note if a run has judged queries or documents in another form, e.g. 007 for 7: they count as not returned.
+
+    `_unjudged` is about runs of which no document is judged.
+    """
+    queries, documents = factorize(encode(run.query_ids))[0], run.table
+    for what, ours, theirs in (("queries", queries, encode(qrels.query_ids)), ("documents", documents, qrels.doc_ids)):
+        judged = np.unique(theirs)
+        missing = lookup(ours, judged) < 0
+        absent = [] if missing.all() else judged[missing][:_SOME].tolist()
+        forms = [(text_of(name), form) for name in absent for form in _forms(text_of(name))]
+        others = encode(form for _, form in forms)
+        found = np.flatnonzero((lookup(ours, others) >= 0) & ~np.isin(others, judged)) if forms else ()
+        for at in found[:1]:
+            name, form = forms[int(at)]
+            line = f"{what} of the run have ids like {form!r}, and the judgements {name!r}: write them in the same way"
+            yield Note("documents", line)
+
+
+def _forms(name: str) -> Iterator[str]:
+    """Yield the forms that tools give to an id of digits, e.g. 007 for 7, 7.0, 1e+05 (R) or 1.23457E+15 (Excel)."""
+    digits = name.removesuffix(".0")
+    if digits.isascii() and digits.isdecimal() and len(digits) < _WIDEST:
+        short, number = str(int(digits)), float(digits)
+        exact = (form for form in (repr(number), f"{number:.0e}") if float(form) == number)
+        widths = (short.zfill(width) for width in range(len(short), _PADDED))
+        yield from sorted({digits, *exact, *widths, f"{number:.5E}"} - {name})
+
+
 def unknown_documents(run: Run, source: Source | None) -> list[Note]:
     """Return a note if *run* has documents that *source*, a user's folder, lacks. Other sources are not read."""
     if not isinstance(source, Files):
@@ -253,6 +283,8 @@ def _short_lists(named: Sequence[str], deepest: int) -> list[Note]:
     return [Note("short lists", line)] if deeper else []
 
 
+_SOME = 1000  # absent ids of which other forms are sought
+_WIDEST, _PADDED = 25, 10  # digits of an id, and of one with leading zeros
 _ENOUGH = 20  # queries, from which on a coincidence is unlikely
 _PERFECT = 0.95  # share of the queries
 

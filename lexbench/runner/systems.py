@@ -24,7 +24,7 @@ from lexbench.runner.adapters import adapted
 from lexbench.runner.object_encoders import name_of
 from lexbench.runner.repairs import of_hub, repaired
 from lexbench.storage.artifact_folder import KeyFacts
-from lexbench.storage.reading import unpacking
+from lexbench.storage.reading import check_data, unpacking
 from lexbench.trec.runs import typed_run
 from lexbench.types import Kind
 
@@ -147,7 +147,7 @@ def _as_expression(text: str) -> str:
         )
     if text.startswith(("/", "./", "../", "~")) and not path.exists():
         raise CommandError(f"no file or folder {text}; give a run file, the folder of a model, or an expression such as bm25")
-    if (file := typed_run(path)[0]).is_file():
+    if (file := typed_run(path)[0]).is_file() or file.is_fifo():
         _check_run_file(file)
         return f"run_file({written})"
     if not path.is_dir() or (path.name == text and text in {*retrievers(), *registry.names("encoders"), *catalog.names()}):
@@ -165,7 +165,8 @@ def _as_expression(text: str) -> str:
 
 
 def _check_run_file(file: Path) -> None:
-    """Raise CommandError if a *file* is packed, or one of the files of a model."""
+    """Raise CommandError if a *file* is packed, or one of the files of a model, and InvalidFile if it has no data to read."""
+    check_data(file)
     if command := unpacking(file):
         raise CommandError(f"{file} is packed; type: {command}; then give the run file, or the folder of the model, in it")
     if file.suffix in _OF_MODELS or (file.name in (CONFIG, MODULES) and is_model_folder(file.parent)):

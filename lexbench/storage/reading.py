@@ -10,6 +10,7 @@ import hashlib
 import io
 import lzma
 import re
+import zipfile
 import zlib
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
@@ -25,18 +26,27 @@ from lexbench.errors import InvalidFile
 _BLOCK = 1 << 22  # bytes of a block of lines
 _LONGEST = 1 << 28  # bytes of a line; a longer one means a file of another kind, or one made to fill the memory
 _UNREADABLE = (OSError, EOFError, zlib.error, lzma.LZMAError)
-_MAGIC = 10  # bytes that show how a file is compressed
+_MAGIC = 24  # bytes that show how a file is compressed, or what else it is
 _OPENERS: dict[bytes, Callable[[Path], Any]] = {
     b"\x1f\x8b": gzip.open,
     b"\xfd7zXZ\x00": lzma.open,
     **{b"BZh%d1AY&SY" % size: bz2.open for size in range(1, 10)},
 }
 COMPRESSED = (".gz", ".bz2", ".xz")  # possible endings of file names; the first bytes decide how a file is read
+_ZIP = b"PK\x03\x04"
+_WORKBOOK = "it is a workbook of Excel; save it as CSV"
 _NOT_READ = {  # how other packed files begin, and what unpacks them
     b"\x28\xb5\x2f\xfd": "zstd -d",
-    b"PK\x03\x04": "unzip",
+    _ZIP: "unzip",
     b"7z\xbc\xaf\x27\x1c": "7z x",
     b"Rar!\x1a\x07": "unrar x",
+    b"\x04\x22\x4d\x18": "lz4 -d",
+    b"\x1f\x9d": "gzip -d",  # of compress, whose files end in .Z
+}
+_NO_DATA = {  # how files begin that have no data to read, and what to do
+    b"version https://git-lfs": "it is a pointer of Git LFS, and the data are elsewhere; type: git lfs pull",
+    b"SQLite format 3": "it is a database of SQLite; save its tables as CSV",
+    b"\xd0\xcf\x11\xe0": _WORKBOOK,
 }
 _TAR, _TAR_PLACE = b"ustar", 257  # the mark of a tar archive, and where it is
 _NO_CHOICE = re.compile(r"Invalid enum value (.+?)(?: - at `\$\.?([^`]*)`)?")  # as msgspec says it
@@ -79,11 +89,29 @@ def _file_digest(path: Path, algorithm: str, _size: int, _times: tuple[int, int]
 def open_file(path: Path) -> BinaryIO:
     """Open a file for reading bytes, decompressed if its first bytes are those of gzip, bzip2 or xz.
 
-    Raises InvalidFile for archives and zstd files.
+    Raises InvalidFile for archives, files of zstd, workbooks of Excel, and other files without data to read.
     """
+    check_data(path)
     if command := unpacking(path):
         raise InvalidFile(f"{path}: it is packed and cannot be read; type: {command}")
     return _opened(path)
+
+
+def check_data(path: Path) -> None:
+    """Raise InvalidFile for a workbook of Excel, for a file that has no data, e.g. a pointer of Git LFS, and for a pipe.
+
+    Files are opened several times, and a pipe gives other bytes each time.
+    """
+    if path.is_fifo():
+        raise InvalidFile(f"{path} is a pipe, which can be read only once; write it to a file first")
+    with path.open("rb") as file:
+        begin = file.read(_MAGIC)
+    why = next((why for magic, why in _NO_DATA.items() if begin.startswith(magic)), "")
+    if begin.startswith(_ZIP):
+        with suppress(*_UNREADABLE, zipfile.BadZipFile, ValueError), zipfile.ZipFile(path) as archive:
+            why = _WORKBOOK if any(name.startswith("xl/") for name in archive.namelist()) else ""
+    if why:
+        raise InvalidFile(f"{path}: {why}")
 
 
 def _opened(path: Path) -> BinaryIO:
@@ -103,6 +131,15 @@ def unpacking(path: Path) -> str:
         if file.read(_TAR_PLACE + len(_TAR))[_TAR_PLACE:] == _TAR:
             program = "tar -xf"
     return f"{program} {quote(str(path))}" if program else ""
+
+
+def content(path: Path) -> bytes:
+    """Return all bytes of a file, decompressed. Raises InvalidFile if it cannot be read."""
+    try:
+        with open_file(path) as file:
+            return file.read()
+    except _UNREADABLE as error:
+        raise InvalidFile(f"{path}: {getattr(error, 'strerror', None) or error}") from None
 
 
 def lines(path: Path) -> Iterator[tuple[int, bytes]]:
@@ -135,7 +172,8 @@ def blocks(path: Path) -> Iterator[Block]:
 def _line(begin: bytes, path: Path) -> bytes:
     """Return the beginning of a file without a UTF-8 byte order mark. Raises InvalidFile for the mark of UTF-16 or UTF-32."""
     if begin.startswith(_WIDE_MARKS):
-        raise InvalidFile(f"{path}: it is UTF-16 or UTF-32; save it as UTF-8")
+        how = f"iconv -f UTF-16 -t UTF-8 {path} > new{path.suffix}"
+        raise InvalidFile(f"{path}: it is UTF-16 or UTF-32; save it as UTF-8, e.g.: {how}")
     return begin.removeprefix(_UTF8_MARK)
 
 

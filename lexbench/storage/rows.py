@@ -8,13 +8,13 @@ import csv
 import json
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from itertools import chain, islice
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
 from lexbench.errors import InvalidFile, echoed, require, visible
-from lexbench.storage.reading import COMPRESSED, lines, open_file, utf8
+from lexbench.storage.reading import COMPRESSED, check_data, content, lines, utf8
 
 Row: TypeAlias = dict[str, Any]
 Shapes: TypeAlias = Mapping[int, Sequence[str]]  # the names of the columns by their number, for files without a header
@@ -31,7 +31,8 @@ _EXCEL = re.compile(r'"?sep=(.)"?')  # a first line that tells Excel what separa
 _JUDGED = ("judgements", "qrels")  # parts of which a split is never taken for another one
 _JSON = (".json", ".jsonl", ".ndjson")
 _ARROW = (".arrow", ".feather")
-COLUMNAR = (".parquet", *_ARROW)  # their rows have no lines
+_PARQUET = (".parquet", ".parq", ".pq")  # ranx takes the second
+COLUMNAR = (*_PARQUET, *_ARROW)  # their rows have no lines
 TABLES = (*_JSON, ".csv", ".tsv", *COLUMNAR)
 
 
@@ -90,7 +91,7 @@ def rows(path: Path, table: TableColumns, kind: str = "") -> Iterator[tuple[int,
     Blank lines are skipped. *kind* is the ending that decides the format; default: that of the name.
     """
     kind = kind or ending(path)
-    if kind == ".parquet":
+    if kind in _PARQUET:
         return enumerate(_parquet(path), 1)
     if kind in _ARROW:
         return enumerate(_arrow(path), 1)
@@ -128,11 +129,18 @@ def _json_lines(path: Path) -> Iterator[tuple[int, Row]]:
         except RepeatedKey as error:
             raise InvalidFile(f"{path}, line {number}: {error}") from None
         except ValueError as error:
-            whole = f"; if the file is one JSON value, call it {path.stem}.json" if line.lstrip()[:1] == "[" else ""
-            raise InvalidFile(f"{path}, line {number}: not JSON; is the file cut off? ({error}){whole}") from None
+            raise InvalidFile(
+                f"{path}, line {number}: not JSON; is the file cut off? ({error}){_whole_file(path, line)}"
+            ) from None
         if not isinstance(row, dict):
-            raise InvalidFile(f'{path}, line {number}: not a JSON object like {{"_id": "d1", "text": "…"}}')
+            like = '{"_id": "d1", "text": "…"}'
+            raise InvalidFile(f"{path}, line {number}: not a JSON object like {like}{_whole_file(path, line)}")
         yield number, _whole(row) if _SURROGATE.search(line) else row
+
+
+def _whole_file(path: Path, line: str) -> str:
+    """Return what to do with a file of JSON lines that may be one JSON value, as its first *line* shows."""
+    return f"; if the file is one JSON value, call it {path.stem}.json" if line.lstrip()[:1] == "[" else ""
 
 
 def _whole(row: Row) -> Row:
@@ -177,10 +185,8 @@ _LINES = object()  # what `_json_value` returns for JSON lines
 
 def _json_value(path: Path) -> Any:
     """Return the value of a JSON file, or `_LINES` if it has several."""
-    with open_file(path) as file:
-        text = file.read()
     try:
-        return json.loads(text, object_pairs_hook=unique_keys)
+        return json.loads(content(path), object_pairs_hook=unique_keys)
     except RecursionError:
         raise InvalidFile(f"{path}: it is nested too deep") from None
     except json.JSONDecodeError as error:
@@ -197,10 +203,13 @@ def is_frame(value: Any) -> bool:
 
 
 def plain(value: Any) -> Any:
-    """Return a Series of pandas as a mapping, or as a list if its labels only count from 0; anything else unchanged."""
+    """Return a Series of pandas as a mapping, or as a list if its labels only count from 0; anything else unchanged.
+
+    A missing value, NaN in pandas, is None.
+    """
     if not all(hasattr(value, name) for name in ("index", "to_dict", "tolist")) or hasattr(value, "columns"):
         return value
-    labels, values = list(value.index), value.tolist()
+    labels, values = list(value.index), [None if one != one else one for one in value.tolist()]  # noqa: PLR0124 - NaN
     return values if labels == list(range(len(labels))) else dict(zip(labels, values, strict=True))
 
 
@@ -261,6 +270,8 @@ def _columnar(path: Path, what: str) -> Iterator[None]:
     try:
         yield
     except (ArrowException, OSError) as error:
+        with suppress(OSError):
+            check_data(path)
         reason = str(error).partition("\n")[0]
         raise InvalidFile(f"{path}: it is no {what} file, or a damaged one ({reason})") from None
 
@@ -274,7 +285,7 @@ def _separated(path: Path, table: TableColumns) -> Iterator[tuple[int, Row]]:
     A first line that looks like a header with unknown names is refused, because it could be read as data. Without a header, the
     number of columns in the first line holds for the file.
     """
-    every = _lines_of_fields(path)
+    every = lines_of_fields(path)
     head = list(islice(every, _COMPARED + 1))
     if not head:
         return
@@ -309,14 +320,14 @@ def _separated(path: Path, table: TableColumns) -> Iterator[tuple[int, Row]]:
 
 def with_header(path: Path) -> Iterator[Row]:
     """Yield the rows of a CSV or TSV file whose first line has names; lines with other numbers of fields are left out."""
-    every = _lines_of_fields(path)
+    every = lines_of_fields(path)
     names = next(every, (1, []))[1]
     return (dict(zip(names, fields, strict=True)) for _, fields in every if len(fields) == len(names))
 
 
 def _head(path: Path) -> tuple[int, list[str]]:
     """Return the number of the first line of a CSV or TSV file and its fields as names of columns; (1, []) if it has none."""
-    number, values = next(_lines_of_fields(path), (1, []))
+    number, values = next(lines_of_fields(path), (1, []))
     return number, _names(values)
 
 
@@ -324,8 +335,8 @@ def _names(values: Sequence[str]) -> list[str]:
     return [name.strip().strip('"').lower() for name in values]
 
 
-def _lines_of_fields(path: Path) -> Iterator[tuple[int, list[str]]]:
-    """Yield the number and the fields of each line that is not blank."""
+def lines_of_fields(path: Path) -> Iterator[tuple[int, list[str]]]:
+    """Yield the number and the fields of each line of a CSV or TSV file that is not blank."""
     if ending(path) == ".csv":
         return _csv(path)
     return ((number, line.split("\t")) for number, line in text_lines(path) if line.strip())
@@ -351,7 +362,10 @@ def _csv(path: Path) -> Iterator[tuple[int, list[str]]]:
     begin = list(islice((line for _, line in text_lines(path) if line.strip()), _COMPARED))
     stated = _EXCEL.fullmatch(begin[0].strip("\r\n")) if begin else None
     mark = stated[1] if stated else _mark(begin)
-    reader = csv.reader((f"{line}\n" for _, line in text_lines(path)), delimiter=mark, strict=True)
+    first = next((line for line in begin if not _EXCEL.fullmatch(line.strip("\r\n"))), "")
+    blanks = 0 < first.count(mark) == first.count(f"{mark} ")  # "id, title, text": a blank behind each mark belongs to no field
+    every = (f"{line}\n" for _, line in text_lines(path))
+    reader = csv.reader(every, delimiter=mark, skipinitialspace=blanks, strict=True)
     number, skip = 1, stated is not None
     try:
         for values in reader:

@@ -77,6 +77,7 @@ class RememberedPlace(NamedTuple):
     """Where a dataset of the user is."""
 
     judgements: Path
+    split: str  # of the judgements, of which a file may have several
     columns: Mapping[str, str]  # what the user stated about its tables
 
 
@@ -269,18 +270,18 @@ class Store:
                 found.setdefault(str(entry["name"]), []).append(str(entry["expression"]))
         return {name: sorted(expressions) for name, expressions in found.items()}
 
-    def remember_place(self, digests: Mapping[str, str], place: str, columns: Mapping[str, str]) -> None:
-        """Remember where the dataset with these *digests* is: its file of judgements, and the stated columns of its tables."""
+    def remember_place(self, digests: Mapping[str, str], place: RememberedPlace) -> None:
+        """Remember where the dataset with these *digests* is."""
         with suppress(OSError, UnicodeEncodeError):  # a locale without UTF-8 gives names that JSON cannot hold
             path = self.root / _PLACES / f"{digest(dict(digests))}.json"
             path.parent.mkdir(exist_ok=True)
-            atomic.write_json(path, {"judgements": place, "columns": dict(columns)})
+            atomic.write_json(path, {"judgements": str(place.judgements), "split": place.split, "columns": dict(place.columns)})
 
     def place(self, digests: Mapping[str, str]) -> RememberedPlace | None:
         """Return where the dataset is whose results have these *digests*; None if it is unknown or missing."""
         with suppress(OSError, ValueError, KeyError, TypeError):
             found = json.loads((self.root / _PLACES / f"{digest(dict(digests))}.json").read_bytes())
-            place = RememberedPlace(Path(found["judgements"]), dict(found["columns"]))
+            place = RememberedPlace(Path(found["judgements"]), str(found["split"]), dict(found["columns"]))
             return place if place.judgements.is_file() else None
         return None
 

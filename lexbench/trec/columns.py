@@ -10,6 +10,7 @@ read line by line, which also names the faulty line.
 """
 
 import csv
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -24,10 +25,19 @@ from lexbench.storage.reading import blocks, lines
 
 Kind: TypeAlias = Literal["id", "float", "grade", "skip"]  # a grade is a finite number of limited size
 
+_TRUTH = {b"true": b"1", b"false": b"0"}  # grades of pandas and Excel
 LARGEST_GRADE = 2**31 - 1  # positive or negative
 _LONGEST = 1000  # bytes of an id; a longer field means that the file is of another kind
 _LARGE = 25_000_000  # bytes of a file; from this size on, loading numba saves more time than it costs
 ITERATION = (b"0", b"Q0", b"q0")  # the second column of TREC's files
+
+
+_OTHERS = {  # first lines of tables of other formats, which only their names distinguish
+    rb"\{\s*(\"|$)|\[\s*([{\"\[]|$)": ("JSON", ".json"),
+    rb"PAR1": ("Parquet", ".parquet"),
+    rb"ARROW1": ("Arrow", ".arrow"),
+    rb'"?[\w.#-]+"?([,;])[^\t]*\1': ("CSV", ".csv"),
+}
 
 
 class Beginning(NamedTuple):
@@ -46,6 +56,7 @@ def beginning(path: Path, shapes: Mapping[int, Sequence[Kind]]) -> Beginning:
     """Return what the first line shows that is not blank or a comment. *shapes* are the kinds of columns by their number.
 
     A line that begins with `#` and has no blank behind it is data if it fits one of *shapes*: its first id begins with `#`.
+    Raises InvalidFile if the line shows that the file is a table in a format that its name does not have.
     """
     every = ((number, part) for number, line in lines(path) for part in line.splitlines())  # an old Mac ends lines by \r
     for number, line in every:
@@ -56,6 +67,10 @@ def beginning(path: Path, shapes: Mapping[int, Sequence[Kind]]) -> Beginning:
         quoted = any(in_quotes) and all(one or are_numbers([field]) for one, field in zip(in_quotes, fields, strict=True))
         fields = _unquoted(line, tabs=tabs) if quoted else fields
         data = bool(line[1:2].strip()) and len(fields) in shapes and not _fault(fields, shapes[len(fields)])
+        other = next((known for first, known in _OTHERS.items() if re.match(first, line)), None)
+        if other and not (data and other[1] == ".csv"):  # ids may have commas
+            what = "lines of columns are needed" if other[1] in path.suffixes else f"let its name end in {other[1]}"
+            raise InvalidFile(f"{path}:{number}: it looks like {other[0]}; {what}")
         if data or not line.startswith(b"#"):
             return Beginning(fields, number, tabs, quoted)
     return NOTHING
@@ -152,6 +167,8 @@ def _numbers(fields: Sequence[bytes], kind: Kind) -> NDArray[np.float64] | None:
     try:
         numbers = np.fromiter(map(float, fields), float, len(fields))
     except ValueError:
+        if kind == "grade" and any(field.lower() in _TRUTH for field in fields):
+            return _numbers([_TRUTH.get(field.lower(), field) for field in fields], kind)
         return None
     return numbers if kind != "grade" or _are_grades(numbers) else None
 

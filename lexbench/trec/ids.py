@@ -104,7 +104,7 @@ class RowsById:
     def find(self, ids: Iterable[str]) -> NDArray[np.int64]:
         """Return the row of each of *ids* (n,), -1 if there is none."""
         codes = lookup(self.ids, encode(ids))
-        return np.where(codes >= 0, self._rows[codes], -1)
+        return np.where(codes >= 0, np.append(self._rows, -1)[codes], -1)  # the last one is for a table without rows
 
 
 def check_writable(ids: NDArray[np.bytes_], what: str) -> None:

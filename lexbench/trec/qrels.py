@@ -10,17 +10,19 @@ The first line is a header if it has the names of at least two known columns. A 
 compressed.
 """
 
+import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from lexbench.errors import InvalidFile, LexbenchError, one_line, shortened
+from lexbench.errors import InvalidFile, LexbenchError, listed, one_line, shortened
 from lexbench.storage.atomic import writer
 from lexbench.storage.rows import (
     TABLES,
@@ -53,13 +55,17 @@ from lexbench.types import Judgement
 
 JUDGE = "judge:"  # begins the second column of a judgement made by a plug-in of the group `judges` (see `runner.judging`)
 # The names of columns. Of ids the first that exists counts; two columns that could have the grades are refused.
-QUERY_IDS = ("query-id", "query_id", "qid", "query", "topic", "topic_id", "topic-id")
+QUERY_IDS = ("query-id", "query_id", "qid", "q_id", "query", "topic", "topic_id", "topic-id")
 DOC_IDS = ("corpus-id", "corpus_id", "doc_id", "doc-id", "docno", "docid", "document_id", "document", "doc", "pid")
 GRADES = ("score", "rel", "relevance", "grade", "label", "judgment", "judgement")
 COLUMNS = {*QUERY_IDS, *DOC_IDS, *GRADES}
 BEIR_HEADER = (QUERY_IDS[0], DOC_IDS[0], GRADES[0])
+_SPLIT = "split"  # a column that says to which of several sets a judgement belongs
+_LISTED = 4  # splits in a message
 _SHOWN = 80  # characters of a value in a message
+_OF_A_RUN = 6  # columns
 _FEW_RANKS = 3  # a list up to this long may have grades that count up
+_GRADED = re.compile(r"(?i)label|grade|relevan|judg|gain|rating")  # e.g. esci_label, with the letters E, S, C and I
 _UNUSED = ("0", "q0", "iter", "iteration")  # names of TREC's second column, which no tool uses
 _TREC: Sequence[Kind] = ("id", "skip", "id", "grade")
 _SHAPES: Mapping[int, Sequence[Kind]] = {2: ("id", "id"), 3: ("id", "id", "grade"), 4: _TREC}  # of lines without a header
@@ -125,17 +131,47 @@ def read_judgements(
 ) -> Iterator[Judgement]:
     """Yield the judgements of a file, in its order.
 
-    *split* chooses one of several splits in a JSON file. *renamed* gives the columns of a row, of which some have *stated*
-    names, known names. Raises InvalidFile with the number of a faulty line.
+    *split* chooses one of several splits in a JSON file or in a column `split`. *renamed* gives the columns of a row, of which
+    some have *stated* names, known names. Raises InvalidFile with the number of a faulty line, and if the split is unclear.
     """
-    if not is_table(path):
-        yield from _read_lines(path, renamed, stated)
+    every = _read_rows(path, split, renamed, stated) if is_table(path) else _read_lines(path, renamed, stated)
+    try:
+        yield from of_split(every, split)
+    except ValueError as error:
+        raise InvalidFile(f"{path}: {error}") from None
+
+
+def of_split(judgements: Iterable[tuple[str, Judgement]], split: str | None) -> Iterator[Judgement]:
+    """Yield the *judgements* of one split, by default `test`, each given with its split; all of them if they have only one.
+
+    Raises ValueError if there is no such split, or if some have none.
+    """
+    by_split: dict[str, list[Judgement]] = {}
+    for name, judgement in judgements:
+        by_split.setdefault(name, []).append(judgement)
+    if len(by_split) < 2:  # noqa: PLR2004
+        yield from chain(*by_split.values())
         return
+    if "" in by_split:
+        others = listed([*filter(None, by_split)], _LISTED)
+        raise ValueError(f"some of its rows have no {_SPLIT}, and others have: {others}")
+    yield from part_of_split("judgements", by_split, split)
+
+
+def split_and_judgement(row: Row) -> tuple[str, Judgement]:
+    """Return the split of the row of a table, "" if it has none, and its judgement. Raises the errors of `judgement_of`."""
+    return str(row.get(_SPLIT, "")), judgement_of(row)
+
+
+def _read_rows(
+    path: Path, split: str | None, renamed: Callable[[Row], Row], stated: Collection[str]
+) -> Iterator[tuple[str, Judgement]]:
+    """Yield the split, "" if there is none, and the judgement of each row of a table; arguments as in `read_judgements`."""
     for number, row in rows(
         path, TableColumns(_TABLES, {*COLUMNS, *stated}, {*QUERY_IDS, *stated}, partial(by_query, split=split))
     ):
         try:
-            yield judgement_of(renamed(row))
+            yield split_and_judgement(renamed(row))
         except (ValueError, TypeError) as error:
             raise row_error(path, number, error) from None
 
@@ -155,7 +191,7 @@ def judgement_of(row: Row) -> Judgement:
         raise NoColumn(_lacking(QUERY_IDS if query is None else DOC_IDS, list(row)))
     grade = _grade_column(row)
     if grade is None:
-        _check_ungraded({name: [value] for name, value in row.items() if name not in (query, document)}, list(row))
+        _check_ungraded({name: [value] for name, value in row.items() if name not in (query, document, _SPLIT)}, list(row))
     return Judgement(id_of(row[query]), id_of(row[document]), parse_grade(row[grade]) if grade else 1)
 
 
@@ -174,9 +210,9 @@ def _lacking(known: Sequence[str], names: Sequence[str]) -> str:
 
 
 def _check_ungraded(columns: Mapping[str, Sequence[Any]], names: Sequence[str]) -> None:
-    """Raise ValueError if one of the other *columns* of a table without grades has only numbers, which could be the grades."""
+    """Raise ValueError if one of the other *columns* of a table without grades could have them, by its numbers or its name."""
     for name, values in columns.items():
-        if str(name).lower() not in _UNUSED and len(values) and are_numbers(values):
+        if str(name).lower() not in _UNUSED and len(values) and (are_numbers(values) or _GRADED.search(str(name))):
             raise NoColumn(f"{_lacking(GRADES, names)}; are the grades in {name!r}? Call it score, or remove it")
 
 
@@ -214,14 +250,17 @@ def _are_judgements(value: Any) -> bool:
 
 def _listed_documents(query: Any, given: Any) -> Iterator[Row]:
     """Yield a row without its query for each of the relevant documents *given* of a *query*."""
-    wrong = f"the documents of query {query!r} are {type(given).__name__}; write {{document id: grade}} or a list of ids"
+
+    def wrong(what: str) -> TypeError:
+        return TypeError(f"the documents of query {query!r} are {what}; write {{document id: grade}} or a list of ids")
+
     if isinstance(given, str | int):
         given = [given]  # the id of the only relevant document: a text is no list of letters
     if not isinstance(given, Iterable) or isinstance(given, bytes | Iterator):  # an iterator could be read only once
-        raise TypeError(wrong)
+        raise wrong(type(given).__name__)
     items = [one.item() if isinstance(one, np.generic) else one for one in given]
     if len({type(one) for one in items}) > 1:
-        raise TypeError(f"the documents of query {query!r} are of several types; write {{document id: grade}} or a list of ids")
+        raise wrong("of several types")
     for item in items:
         pair = isinstance(item, tuple | list) and len(item) == 2 and isinstance(item[1], int | float)  # noqa: PLR2004
         if isinstance(item, str | int):
@@ -231,14 +270,14 @@ def _listed_documents(query: Any, given: Any) -> Iterator[Row]:
         elif pair:
             yield dict(zip(BEIR_HEADER[1:], item, strict=True))
         else:
-            raise TypeError(wrong.replace(type(given).__name__, f"like {shortened(one_line(repr(item)), _SHOWN)}"))
+            raise wrong(f"like {shortened(one_line(repr(item)), _SHOWN)}")
 
 
 # ---- text files ------------------------------------------------------------------------------------------------------------
 
 
-def _read_lines(path: Path, renamed: Callable[[Row], Row], stated: Collection[str]) -> Iterator[Judgement]:
-    """Yield the judgements of a text file of columns; *renamed* and *stated* as in `read_judgements`."""
+def _read_lines(path: Path, renamed: Callable[[Row], Row], stated: Collection[str]) -> Iterator[tuple[str, Judgement]]:
+    """Yield the split and the judgement of each line of a text file of columns, like `_read_rows`."""
     begin = beginning(path, _SHAPES)
     names = [field.decode(errors="replace").lower() for field in begin.fields]
     try:
@@ -257,7 +296,8 @@ def _read_lines(path: Path, renamed: Callable[[Row], Row], stated: Collection[st
         query, document = (at for at, kind in enumerate(kinds) if kind == "id")
     graded = "grade" in kinds
     if not graded:
-        others = {names[at]: column.tolist() for at, column in columns.items() if at not in (query, document)}
+        unread = (query, document, places.get(_SPLIT))
+        others = {names[at]: column.tolist() for at, column in columns.items() if at not in unread}
         try:
             _check_ungraded(others, names)
         except ValueError as error:
@@ -265,8 +305,9 @@ def _read_lines(path: Path, renamed: Callable[[Row], Row], stated: Collection[st
     grades = _whole(columns[kinds.index("grade")]) if graded else [1] * len(columns[query])
     if graded and not header and len(kinds) == len(BEIR_HEADER):
         _check_no_run(path, columns[query], grades)
-    for one, other, grade in zip(columns[query].tolist(), columns[document].tolist(), grades, strict=True):
-        yield Judgement(text_of(one), text_of(other), grade)
+    splits = columns[places[_SPLIT]].tolist() if header and _SPLIT in places else [b""] * len(grades)
+    for split, one, other, grade in zip(splits, columns[query].tolist(), columns[document].tolist(), grades, strict=True):
+        yield text_of(split), Judgement(text_of(one), text_of(other), grade)
 
 
 def _whole(grades: NDArray[np.float64]) -> Sequence[int | float]:
@@ -296,6 +337,8 @@ def _kinds_by_name(places: Mapping[str, int], names: Sequence[str], where: str) 
         raise InvalidFile(f"{where}: {error}") from None
     if grade is not None:
         kinds[places[grade]] = "grade"
+    if _SPLIT in places:
+        kinds[places[_SPLIT]] = "id"
     # Without grades, other columns are read, because one of them may have the grades.
     if "grade" not in kinds:
         kinds = [kind if name in _UNUSED else "id" for name, kind in zip(names, kinds, strict=True)]
@@ -304,6 +347,9 @@ def _kinds_by_name(places: Mapping[str, int], names: Sequence[str], where: str) 
 
 def _kinds_of_data(path: Path, begin: Beginning) -> Sequence[Kind]:
     """Return what the columns of a file without a header are, by its first line. Raises InvalidFile if nobody can tell."""
+    if len(begin.fields) == _OF_A_RUN and begin.fields[1] in ITERATION:
+        what = "query Q0 document rank score tag are the columns of a run, and judgements have four"
+        raise InvalidFile(f"{path}:{begin.number}: {what}: query 0 document grade")
     kinds = _SHAPES.get(len(begin.fields), _TREC)
     if len(kinds) != len(BEIR_HEADER) or begin.fields[1] not in ITERATION:
         return kinds

@@ -1,6 +1,6 @@
 """Runs in rows with names: tables (CSV, TSV, JSON lines, JSON and Parquet), data frames, and JSON or mappings by query.
 
-By query is {query: {document: score}}, or {query: [document, ...]}, best first.
+By query is {query: {document: score}}, or {query: [document, ...]}, best first; or several of these by name.
 
 Columns have the names that they have in judgements, e.g. `qid` and `docno`. The column `score` decides, or `rank` if there is
 none. A column such as `run` or `system` separates several runs. `lexbench.trec.runs` makes runs of the columns.
@@ -15,12 +15,13 @@ from lexbench.errors import InvalidFile, echoed
 from lexbench.storage.rows import Row, TableColumns, ending, plain, rows
 from lexbench.trec.columns import Beginning, parse_score
 from lexbench.trec.ids import id_of
-from lexbench.trec.qrels import BEIR_HEADER, DOC_IDS, QUERY_IDS, by_query, is_table
+from lexbench.trec.qrels import BEIR_HEADER, DOC_IDS, QUERY_IDS, by_query, is_by_split
 
 RANK = "rank"
 SCORES = ("score", "similarity", "sim")
 TAGS = ("tag", "run", "system", "run_id", "run-id", "runid", "run_name", "run_tag")
 _NAMES = {*QUERY_IDS, *DOC_IDS, *SCORES, RANK, *TAGS}
+_META = "mteb_model_meta"  # a key of MTEB's predictions that has no run
 _LEAST = 3  # columns: query, document, and score or rank
 
 
@@ -34,10 +35,10 @@ class RunColumns(NamedTuple):
     tags: list[str]
 
 
-def is_run_table(path: Path, begin: Beginning) -> bool:
-    """Return whether a file is a table: by its ending, or because its first line has names of columns."""
+def has_names(begin: Beginning) -> bool:
+    """Return whether the first line of a file has names of columns."""
     names = {field.decode(errors="replace").lower() for field in begin.fields}
-    return is_table(path) or len(_NAMES & names) >= _LEAST
+    return len(_NAMES & names) >= _LEAST
 
 
 def read_run_table(path: Path, kind: str = "") -> RunColumns:
@@ -87,14 +88,27 @@ def run_columns(placed: Iterable[tuple[str, Row]]) -> RunColumns:
 def rows_by_query(run: Mapping[str, Any]) -> Iterator[Row]:
     """Yield a row for each document of a run by query; one without a score has its place in the list as its rank.
 
-    Raises TypeError or ValueError for anything else, e.g. a set, which has no order.
+    Several runs by name, {"bm25": {query: {document: score}}, ...}, have their names as tags, e.g. "default/test" in MTEB's
+    predictions. Raises TypeError or ValueError for anything else, e.g. a set, which has no order.
     """
-    if wrong := next((query for query, given in run.items() if isinstance(plain(given), set | frozenset)), None):
-        raise TypeError(f"the documents of query {wrong!r} are a set, which has no order; give a list, best first")
-    places: Counter[str] = Counter()
-    for row in by_query(run):
-        places[row[BEIR_HEADER[0]]] += 1
-        yield row if any(name in row for name in (*SCORES, RANK)) else {RANK: places[row[BEIR_HEADER[0]]], **row}
+    runs = dict(_runs_by_name({name: part for name, part in run.items() if name != _META}))
+    for name, lists in runs.items():
+        if wrong := next((query for query, given in lists.items() if isinstance(plain(given), set | frozenset)), None):
+            raise TypeError(f"the documents of query {wrong!r} are a set, which has no order; give a list, best first")
+        places: Counter[str] = Counter()
+        for row in by_query(lists):
+            places[row[BEIR_HEADER[0]]] += 1
+            ranked = row if any(known in row for known in (*SCORES, RANK)) else {RANK: places[row[BEIR_HEADER[0]]], **row}
+            yield {TAGS[0]: name, **ranked} if len(runs) > 1 else ranked
+
+
+def _runs_by_name(part: Mapping[str, Any], name: str = "") -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """Yield the name of each run in a mapping, and its lists by query; the name of an only run is empty."""
+    if not is_by_split(part) or not all(isinstance(lists, Mapping) for lists in part.values()):
+        yield name, part
+        return
+    for key, lists in part.items():
+        yield from _runs_by_name(lists, f"{name}/{key}" if name else str(key))
 
 
 def _first(row: Row, names: tuple[str, ...]) -> str | None:

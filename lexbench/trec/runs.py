@@ -8,8 +8,9 @@ has been put into this order.
     TREC run        query Q0 document rank score tag       The score decides, not the rank, as in trec_eval. The tag may be
                                                            missing; text after it is ignored. If ranks contradict the
                                                            scores, the run has a note.
-    MS MARCO run    query document rank                    The rank decides.
+    MS MARCO run    query document rank                    The rank decides. It counts from 1, or from 0.
     scored run      query document score                   The score decides. It falls in every list.
+    ColBERT run     query document rank score [tag]        The rank counts, and the score falls with it, in every list.
     tables          columns with names: see `lexbench.trec.run_tables`
 
 Lines of several runs may be in one file: each has its own tag.
@@ -19,6 +20,7 @@ of data and never written, because pytrec_eval, ir_measures and ranx fail on the
 compressed.
 """
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -31,18 +33,21 @@ from numpy.typing import ArrayLike, NDArray
 
 from lexbench.errors import InvalidFile, LexbenchError, UnknownName, listed
 from lexbench.storage.atomic import writer
-from lexbench.storage.rows import COLUMNAR, TABLES, ending
-from lexbench.trec.columns import NOTHING, Kind, beginning, errors_name, read_columns
+from lexbench.storage.rows import TABLES, ending
+from lexbench.trec.columns import ITERATION, NOTHING, Beginning, Kind, beginning, errors_name, read_columns
 from lexbench.trec.ids import bytes_of, check_writable, encode, factorize, lookup, text_of
-from lexbench.trec.run_tables import RunColumns, is_run_table, read_run_table
+from lexbench.trec.qrels import is_table
+from lexbench.trec.run_tables import RunColumns, has_names, read_run_table
 from lexbench.types import Hits
 
-RunFormat = Literal["trec", "msmarco", "scored", "table", "ranx"]
+RunFormat = Literal["trec", "msmarco", "scored", "colbert", "table", "ranx"]
 Precision = Literal["double", "float32"]  # in which scores are kept and compared
 PRECISIONS: tuple[Precision, ...] = get_args(Precision)
 _TREC: Sequence[Kind] = ("id", "skip", "id", "id", "float", "id")
 _RANKED: Sequence[Kind] = ("id", "id", "float")
-_SHAPES: Mapping[int, Sequence[Kind]] = {len(kinds): kinds for kinds in (_TREC, _TREC[:-1], _RANKED)}  # of lines
+_COLBERT: Sequence[Kind] = ("id", "id", "float", "float", "id")  # the tag may be missing
+_SHAPES: Mapping[int, Sequence[Kind]] = {len(kinds): kinds for kinds in (_TREC, _TREC[:-1], _RANKED, _COLBERT[:-1])}  # of lines
+_MEASURE = re.compile(rb"(?i)(n?dcg|g?m?_?map|ap|m?rr|p|r|rprec|recall|recip_rank|bpref|success|judged|num_\w+)([@_(].*)?")
 _LISTED = 4  # tags in a message
 _RISING = 5  # lines whose score is higher than that of the line above, so many that they are no accident
 
@@ -260,9 +265,10 @@ def read_by_rank(path: Path) -> Run | None:
 def read_runs(path: Path, precision: Precision = "double") -> dict[str, Run]:
     """Return the runs of a file by their tags; an only run has the tag "".
 
-    The file is a TREC run, a run of MS MARCO, or a table (see `lexbench.trec.run_tables`); it may be compressed. Without names
-    of columns, a file of three columns is MS MARCO's (query, document, rank) if the third counts 1, 2, 3, ... in every list,
-    and otherwise has scores; "FILE#TAG" is one of its runs. Raises InvalidFile if it is malformed, UnknownName for the tag.
+    The file is a run of TREC, MS MARCO or ColBERT, or a table (see `lexbench.trec.run_tables`); it may be compressed. Without
+    names of columns, a file of three columns is MS MARCO's (query, document, rank) if the third counts 1, 2, 3, ... in every
+    list, and otherwise has scores; "FILE#TAG" is one of its runs. Raises InvalidFile if it is malformed, UnknownName for the
+    tag.
     """
     file, tag = typed_run(path)
     if tag is not None:
@@ -323,10 +329,11 @@ def _by_tag(file: Path, columns: _Columns, precision: Precision) -> dict[str, Ru
 
 def _read_columns(path: Path, layout: RunFormat | None) -> _Columns:
     """Return the columns of a run file. Without *layout*, the names or the number of columns decide."""
-    begin = NOTHING if ending(path) in COLUMNAR else beginning(path, _SHAPES)
+    table = layout in ("table", "ranx") or (layout is None and is_table(path))
+    begin = NOTHING if table else beginning(path, _SHAPES)
     first = begin.fields
-    if layout in ("table", "ranx") or (layout is None and is_run_table(path, begin)):
-        if layout is None and not begin.tabs and ending(path) not in TABLES:
+    if table or (layout is None and has_names(begin)):
+        if not table and not begin.tabs and ending(path) not in TABLES:
             raise InvalidFile(
                 f"{path}:{begin.number}: blanks separate names of columns; remove this line, or separate columns by tabs"
             )
@@ -334,7 +341,11 @@ def _read_columns(path: Path, layout: RunFormat | None) -> _Columns:
     if layout in ("msmarco", "scored") or (layout is None and len(first) == len(_RANKED)):
         return _read_ranked(path, layout)
     # trec_eval refuses the five columns query Q0 document rank score, but they are unambiguous.
-    tagged = not (len(first) == len(_TREC) - 1 and first[1].upper() in (b"Q0", b"0") and first[3].isdigit())
+    untagged = len(first) == len(_TREC) - 1
+    tagged = not (untagged and first[1] in ITERATION and first[3].isdigit())
+    unmarked = len(first) == len(_COLBERT) - 1 or (untagged and first[1] not in ITERATION)
+    if layout == "colbert" or (layout is None and unmarked):
+        return _read_colbert(path, begin)
     try:
         queries, documents, ranks, numbers, *tags = read_columns(path, _TREC if tagged else _TREC[:-1], begin, more=tagged)
     except InvalidFile as error:
@@ -354,10 +365,12 @@ def _read_ranked(path: Path, layout: RunFormat | None) -> _Columns:
     falls = (numbers[1:] <= numbers[:-1])[queries[1:] == queries[:-1]]
     if ranked and not layout and len(falls) and falls.all():
         raise InvalidFile(
-            f"{path}: the third column counts down to 1 in every list, so it may be a score or a rank; convert the file first: "
-            f"lexbench import scored {quote(str(path))} NEW, or import msmarco if it is a rank"
+            f"{path}: the third column counts down to {numbers.min():.0f} in every list, so it may be a score or a rank; "
+            f"convert the file first: lexbench import scored {quote(str(path))} NEW, or import msmarco if it is a rank"
         )
     if not ranked and layout != "scored" and (layout or not len(falls) or not falls.all()):
+        if _MEASURE.fullmatch(queries[0]) or _MEASURE.fullmatch(documents[0]):
+            raise InvalidFile(f"{path}: these are values of measures per query, and no run; give the file that was evaluated")
         raise InvalidFile(
             f"{path}: the third column is not the rank (1, 2, 3, … in every list) and not a score that falls; if it is a "
             f"score, convert the file first: lexbench import scored {quote(str(path))} NEW"
@@ -366,12 +379,31 @@ def _read_ranked(path: Path, layout: RunFormat | None) -> _Columns:
     return _Columns(queries, documents, -numbers if ranked else numbers, empty, empty)
 
 
+def _read_colbert(path: Path, begin: Beginning) -> _Columns:
+    """Return the columns of a run of ColBERT: four, and perhaps a tag. Raises InvalidFile if ranks and scores contradict."""
+    kinds = _COLBERT[: max(len(begin.fields), len(_COLBERT) - 1)]
+    expected = f"{len(kinds)} columns are query document rank score{' tag' * (len(kinds) == len(_COLBERT))}"
+    line = "a line of a run is: query Q0 document rank score tag"
+    try:
+        queries, documents, ranks, scores, *tags = read_columns(path, kinds, begin)
+    except InvalidFile as error:
+        judged = len(kinds) < len(_COLBERT) and begin.fields[1:2] in ([one] for one in ITERATION)
+        raise InvalidFile(f"{error}; {'this is a file of judgements' if judged else expected}; {line}") from None
+    order = np.lexsort((ranks, np.unique(queries, return_inverse=True)[1]))
+    rises = (scores[order][1:] > scores[order][:-1]) & (queries[order][1:] == queries[order][:-1])
+    if not _are_ranks(queries, ranks):
+        raise InvalidFile(f"{path}: {expected}, but the third does not count 1, 2, 3, … in every list; {line}")
+    if rises.any():
+        raise InvalidFile(f"{path}: {expected}, but the fourth does not fall with the third in every list; {line}")
+    return _Columns(queries, documents, scores, ranks.astype(np.int64).astype(np.bytes_), tags[0] if tags else queries[:0])
+
+
 def _are_ranks(queries: NDArray[np.bytes_], numbers: NDArray[np.float64]) -> bool:
-    """Return whether *numbers* (entries,) are 1, 2, 3, ... in the list of each query, in any order."""
+    """Return whether *numbers* (entries,) are 1, 2, 3, ... in the list of each query, in any order; or all of them from 0."""
     lists = np.unique(queries, return_inverse=True)[1]
     order = np.lexsort((numbers, lists))
-    counted = np.arange(1, len(lists) + 1) - np.searchsorted(lists[order], lists[order])
-    return bool(np.array_equal(numbers[order], counted))
+    counted = np.arange(len(lists)) - np.searchsorted(lists[order], lists[order])
+    return any(np.array_equal(numbers[order], counted + first) for first in (1, 0))
 
 
 def _notes(lists: int, columns: _Columns) -> Iterator[str]:

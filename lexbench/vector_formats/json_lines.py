@@ -71,7 +71,8 @@ def _topics(path: Path) -> Iterator[VectorRow]:
             continue
         try:
             if not tab or not query_id.strip():
-                raise ValueError("a query is an id, a tab and tokens")  # noqa: TRY301 - both errors get the line number
+                other = '; for JSON, type format="seismic"' if line.startswith(b"{") else ""
+                raise ValueError(f"a query is an id, a tab and tokens{other}")  # noqa: TRY301 - both get the line number
             yield VectorRow(number, query_id.decode().strip(), Counter(text.decode().split()))
         except ValueError as error:  # includes UnicodeDecodeError
             raise InvalidFile(f"{path}:{number}: {error}") from None

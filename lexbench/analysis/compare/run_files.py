@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from shlex import quote
 from typing import Any, NamedTuple
 
 import msgspec
@@ -45,6 +46,8 @@ class GivenRuns(NamedTuple):
 def is_run(text: str) -> bool:
     """Return whether a user typed a run file: "FILE", "FILE#TAG" or "NAME = FILE"; result files of lexbench are none."""
     file, _ = typed_run(Path(split_name(text)[1]))
+    if file.is_fifo():
+        return True  # it is refused when it is read
     if not file.is_file() or is_model_folder(file.parent / file.name) or file.suffix == ".toml":
         return False
     if ending(file) != ".json" or file.suffix != ".json":
@@ -92,7 +95,9 @@ def given_runs(
     if not runs:
         if qrels is not None or texts is not None:
             what = "qrels" if qrels is not None else "queries"
-            raise CommandError(f"--{what} FILE goes with run files, and none of these is one: {', '.join(given)}")
+            folder = next((typed for typed in given if isinstance(typed, str) and Path(typed).is_dir()), None)
+            inside = f"; if {folder} has run files, give them: {quote(folder)}/*" if folder else ""
+            raise CommandError(f"--{what} FILE goes with run files, and none of these is one: {', '.join(given)}{inside}")
         if not claims:
             return None
     if qrels is None and len(datasets) != 1:
@@ -150,11 +155,11 @@ def _runs(typed: str, given: Any) -> list[tuple[str, Run, Path | None]]:
     found: list[tuple[str, Run, Path | None]] = []
     for tag, run in runs.items():
         place = path if not tag or path.endswith(f"#{tag}") else f"{path}#{tag}"
-        found.append((name or tag or _bare(file.name), run, Path(place)))
+        found.append((name or tag or bare_name(file.name), run, Path(place)))
     return found
 
 
-def _bare(name: str) -> str:
+def bare_name(name: str) -> str:
     """Return a file name without the endings of run files."""
     while (bare := next((name.removesuffix(one) for one in _ENDINGS if name.endswith(one)), name)) != name and bare:
         name = bare
@@ -165,7 +170,10 @@ def _texts(texts: "Path | Mapping[str, str] | None") -> dict[str, str]:
     """Return texts of queries by id, which may be in a file."""
     if texts is None or isinstance(texts, Mapping):
         return dict(texts or {})
-    return {one.query_id: one.text for one in read_queries(texts)}
+    found = {one.query_id: one.text for one in read_queries(texts)}
+    if not found:
+        raise InvalidFile(f"{texts}: there are no queries in it")
+    return found
 
 
 def _dataset(judged: JudgementRules, texts: Mapping[str, str]) -> Dataset:

@@ -40,7 +40,7 @@ Tables: TypeAlias = Mapping[str, list[Path]]  # the files of each split, "" for 
 
 _NAMES: Mapping[Kind, Sequence[Sequence[str]]] = {
     "documents": [("corpus", "collection"), ("documents", "docs")],
-    "queries": [("queries", "query", "topics")],
+    "queries": [("queries", "query", "topics", "topic")],
     "instructions": [("instruction", "instructions")],  # of queries, in the layout of MTEB; a field of queries does as well
     "judgements": [("qrels",), ("judgements", "judgments"), ("default", "data", "relevance")],
 }  # of folders and files; the first group with a match counts
@@ -48,7 +48,7 @@ _SHARD = re.compile(r"-(\d{5}(-of-\d{5})?|\d)(?=\.(parquet|jsonl|arrow)\b)")  # 
 _STAMP = ".stamp.json"  # of files that describe judgements of a program
 _SAVED = "data-*.arrow"  # what `save_to_disk` of Hugging Face's datasets writes, in a folder or, by split, in folders below it
 _FACTS = ("state.json", "dataset_info.json", "dataset_dict.json")  # facts that it writes beside its data
-_READER = 2  # raise it when the same file gives other documents
+_READER = 3  # raise it when the same file gives other documents
 NOT_TEST = ("dev", "val", "valid", "validation")  # splits for development
 
 
@@ -117,8 +117,8 @@ def stem(path: Path) -> str | None:
     bare = _SHARD.sub("", path.name)
     for compressed in COMPRESSED:
         bare = bare.removesuffix(compressed)
-    end = next((end for end in records.ENDINGS if bare.endswith(end)), None)
-    return bare.removesuffix(end) if end else None
+    end = next((end for end in records.ENDINGS if bare.lower().endswith(end)), None)
+    return bare[: -len(end)] if end else None
 
 
 def _one_table(files: Sequence[Path], contract: Contract) -> tuple[Path, ...]:
@@ -222,10 +222,14 @@ class Files(Source):
             for path in files:
                 yield from read(path, self.contract.source.split, self.columns[table])
         except MissingColumns as error:
-            first: dict[str, Path] = {kind: of_kind[0] for kind, of_kind in self._files.items()}
-            samples = {kind: records.sample(path, kind, self.columns[kind]) for kind, path in first.items()}
-            names = {kind: path.name for kind, path in first.items()}
-            raise InvalidFile(f"{error}{advice(table, names, samples, self.columns)}") from None
+            raise self._advised(error, table) from None
+
+    def _advised(self, error: MissingColumns, table: Kind) -> InvalidFile:
+        """Return an *error* about the columns of a *table* with what all tables lack, and what to type."""
+        first: dict[str, Path] = {kind: of_kind[0] for kind, of_kind in self._files.items()}
+        samples = {kind: records.sample(path, kind, self.columns[kind]) for kind, path in first.items()}
+        names = {kind: path.name for kind, path in first.items()}
+        return InvalidFile(f"{error}{advice(table, names, samples, self.columns)}")
 
     @property
     def _files(self) -> Mapping[Kind, Sequence[Path]]:
@@ -254,16 +258,20 @@ class Files(Source):
         split, files = self.contract.source.split, self.qrels_files
         if self.contract.version or split not in (*NOT_TEST, "train") or _SHARD.search(files[0].name):
             return []
-        if "test" in find_tables(folder_of(files[0]), "judgements"):
+        tables = find_tables(folder_of(files[0]), "judgements")
+        if "test" in tables:
             return []
-        return [f"scored on {split}: there are no judgements called test"]
+        return [f"scored on {split}" + ("" if "" in tables else ": there are no judgements called test")]
 
     def summary(self) -> str:
-        """Return which files were found, with the columns of tables, and the split."""
+        """Return which files were found, with the columns of tables, and the split. Raises InvalidFile for unknown columns."""
         parts = []
         for kind, files in self._files.items():
             more = f" and {len(files) - 1} more" if len(files) > 1 else ""
-            names = "" if kind == "judgements" else records.columns(files[0], self.columns[kind])
+            try:
+                names = "" if kind == "judgements" else records.columns(files[0], self.columns[kind])
+            except MissingColumns as error:
+                raise self._advised(error, kind) from None
             parts.append(f"{kind} {files[0].name}{more}" + (f" ({names})" if names else ""))
         return f"{', '.join(parts)}; split {self.contract.source.split}"
 
@@ -292,7 +300,7 @@ class JudgementsAlone(Source):
 
     def judgements(self) -> Iterator[Judgement]:
         """Yield the judgements in the order of the file."""
-        return read_judgements(self.file)
+        return read_judgements(self.file, self.contract.source.split)
 
     def place(self, kind: Kind, _record_id: str | None = None) -> str:
         """Return the file of judgements, "" for others."""

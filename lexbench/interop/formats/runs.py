@@ -1,4 +1,4 @@
-"""Runs and judgements: files of TREC and MS MARCO, runs with bare scores, tables, and ranx's JSON.
+"""Runs and judgements: files of TREC, MS MARCO and ColBERT, runs with bare scores, tables, and ranx's JSON.
 
 ranx's JSON is `{query: {document: score}}`. Nothing of ranx is imported. ranx sorts equal scores in no fixed order, so our
 scores decrease strictly. Checked with ranx 0.3.21.
@@ -55,6 +55,7 @@ IMPORTS = (
     Format("trec", "a TREC run", RUN_NOT_KEPT, partial(_read, layout="trec")),
     Format("msmarco", "a run of MS MARCO: query, document, rank", _RANKS, partial(_read, layout="msmarco")),
     Format("scored", "a run of three columns: query, document, score", RUN_NOT_KEPT, partial(_read, layout="scored")),
+    Format("colbert", "a run of ColBERT: query, document, rank, score", RUN_NOT_KEPT, partial(_read, layout="colbert")),
     Format("qrels", _JUDGED, _LOST, deferred("trec.qrels", "read_qrels")),
     Format(
         "table",
