@@ -168,11 +168,12 @@ ENCODERS = [
     (Old(query="b", passage="a"), [2, 2, 0], [3, 1, 0]),
     (New(), [2, 1, 1], [2, 1, 0]),
     (lambda texts: named(counts(texts)), [2, 1], [2, 1]),
+    (lambda text, size=3: counts(text)[:, :size], [2, 1, 0], [2, 1, 0]),
 ]
 
 
 @pytest.mark.parametrize(
-    ("given", "query", "document"), ENCODERS, ids=["function", "encode", "prompts", "two methods", "dicts"]
+    ("given", "query", "document"), ENCODERS, ids=["function", "encode", "prompts", "two methods", "dicts", "a width"]
 )
 def test_an_encoder_has_one_or_two_functions(given, query, document):
     """A function and `encode` serve both sides, with the prompts of each; a method of a side comes first.

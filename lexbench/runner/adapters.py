@@ -21,7 +21,7 @@ from lexbench.runner.object_searches import needed, pyterrier_system, search_sys
 
 _VECTORS = ("documents", "queries")
 _OF_PAIRS = (("predict", "rank"), ("compute_score",))  # methods of rerankers: sentence-transformers, FlagEmbedding
-_ENCODING = ("transform", "forward")  # methods of scikit-learn and torch that may be functions from texts to vectors
+_ENCODING = ("transform", "forward", "embed")  # methods, e.g. of scikit-learn and torch, that may turn texts into vectors
 _SEARCHING = ("retrieve", "invoke", "get_relevant_documents", "query")  # methods of search systems, each with a form of its own
 _ACCEPTED = (
     "a name such as 'bm25', an object with encode, with encode_document and encode_query, with embed_documents and "

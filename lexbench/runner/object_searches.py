@@ -211,7 +211,7 @@ def needed(function: Callable[..., Any]) -> list[Parameter]:
 
 def takes_queries(function: Callable[..., Any]) -> bool:
     """Return whether the first parameter of a function is called like a query."""
-    return any(one.name in _TEXT_NAMES or one.name.startswith("quer") for one in parameters(function)[:1])
+    return any(one.name == "q" or one.name.startswith(("quer", "question")) for one in parameters(function)[:1])
 
 
 def takes_depth(function: Callable[..., Any]) -> bool:
