@@ -642,6 +642,21 @@ def test_tensors_that_modules_do_not_state_are_refused_by_name(place, tmp_path, 
         system(f'dense(model="{tmp_path}")').retriever.encoder.encode_query(["x"])
 
 
+def test_modules_may_be_in_folders_of_one_last_name(place, tmp_path):
+    """A layer is known by its whole path in modules.json."""
+    pooled(place, dense(24), dense(8, 24)).save(str(tmp_path), create_model_card=False)
+    vectors = system(f'dense(model="{tmp_path}")').retriever.encoder.encode_query(["the sparse term"])
+    listed = (tmp_path / "modules.json").read_text()
+    for old, new in (("2_Dense", "a/Dense"), ("3_Dense", "b/Dense")):
+        (tmp_path / new).parent.mkdir()
+        (tmp_path / old).rename(tmp_path / new)
+        listed = listed.replace(old, new)
+    (tmp_path / "modules.json").write_text(listed)
+    again = system(f'dense(model="{tmp_path}")').retriever.encoder.encode_query(["the sparse term"])
+    assert again.shape == (1, 8)
+    assert again.tolist() == vectors.tolist()
+
+
 def test_layers_of_another_width_are_refused(place, tmp_path):
     """A layer takes as many dimensions as the one before it has, or the joined poolings, and its sizes are numbers."""
     pooled(place, dense(24), dense(8, 16)).save(str(tmp_path), create_model_card=False)
