@@ -104,7 +104,7 @@ def expression_of_folder(folder: Path) -> str:  # noqa: PLR0911 - one for each k
     by_its_authors = "HF_ColBERT" in architectures or (folder / _METADATA).is_file()
     if by_its_authors or stated.get("model_type") in (_MULTI, "ColBERT") or _of_pylate(kinds):
         return f"late_interaction(model={model})"
-    if kinds and stated.get("model_type", _SINGLE) == _SINGLE:
+    if kinds and (stated.get("model_type") or _SINGLE) == _SINGLE:
         usual = kinds[:2] == ["Transformer", "Pooling"] and set(kinds[2:]) <= {*HEAD_MODULES, "Dropout"}
         return f"dense(model={model})" if usual and _has_known_body(folder) else by_the_library(folder)
     if any("SequenceClassification" in name for name in architectures):
@@ -202,7 +202,7 @@ def _sparse_encoder_settings(folder: Path, config: Mapping[str, Any], *, documen
     strategy, activation = splade_pooling(pooled)
     if activation not in _ACTIVATIONS:
         raise CommandError(f"{folder}: its activation is {activation!r}; lexbench does {', '.join(_ACTIVATIONS)}")
-    stated, keys = about(folder, _SPARSE), transformer(place, config, "fill-mask")
+    stated, keys = about(folder, _SPARSE), transformer(place, config, "fill-mask", _SPARSE)
     found = routes(folder) if documents_only else None
     cut = length_limit(folder / found.query[0].subfolder, {}) if found and found.query else 0  # of queries, by their tokenizer
     if keys.lowercase:
@@ -237,12 +237,12 @@ def sparse_latent_defaults(folder: Path, config: Mapping[str, Any]) -> dict[str,
             f"{folder}: a model of {' and '.join(kinds)}; the encoder `sparse_latent` takes sentence-transformers models of "
             f"Transformer, Pooling and {_AUTOENCODER}, with or without Normalize between them"
         )
-    stated, keys = about(folder, _SPARSE), transformer(folder / place.subfolder, config, "feature-extraction")
+    stated, keys = about(folder, _SPARSE), transformer(folder / place.subfolder, config, kind=_SPARSE)
     pooled = pooling(folder / between[0].subfolder)
     if pooled.pooling not in _OF_LATENT_STATES:
         known = ", ".join(_OF_LATENT_STATES)
         raise CommandError(f"{folder}: it pools states by {pooled.pooling!r} before its {_AUTOENCODER}; lexbench does {known}")
-    read = Keys(folder / autoencoder.subfolder / "config.json")
+    read = Keys(folder / autoencoder.subfolder / "config.json", kind=_SPARSE)
     _check_similarity(folder, stated, "dot")
     scalings = ["length"] * (len(between) - 1) + ["layer_norm"] * read.typed("normalize", False)
     active = read.count("k")
@@ -381,7 +381,7 @@ def _multi_vector_settings(folder: Path, config: Mapping[str, Any], listed: list
     """Return the settings of a MultiVectorEncoder of sentence-transformers 6: its prompts are texts, and no markers."""
     if listed[0].kind != "Transformer":
         raise CommandError(f"{folder}: a model of {' and '.join(one.kind for one in listed)}, which has no Transformer first")
-    stated, keys = about(folder, _MULTI), transformer(folder / listed[0].subfolder, config)
+    stated, keys = about(folder, _MULTI), transformer(folder / listed[0].subfolder, config, kind=_MULTI)
     _check_similarity(folder, stated, "maxsim")
     steps, skipped, expansion = head(folder, listed[1:], "token_embeddings"), mask(folder, listed), dict(keys.expansion)
     words = " ".join(skipped.words)
