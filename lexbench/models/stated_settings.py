@@ -123,10 +123,19 @@ def check_body(folder: Path, model_types: Collection[str]) -> None:
     model_type = optional_json(place / "config.json").get("model_type")
     if model_type is None or model_type in model_types or not modules(folder):
         return
-    named = optional_json(folder / ABOUT).get("model_type")
-    kind = named if named in (_SPARSE, _MULTI) else ""
-    hint = f"give the object: lexbench.run(data, [{kind}(FOLDER)])" if kind else f"type {by_the_library(folder)}"
+    hint = stated_object(folder) or f"type {by_the_library(folder)}"
     raise CommandError(f"{place}: lexbench does not compute model_type {model_type!r}; {hint}")
+
+
+def give_object(kind: str) -> str:
+    """Return what to do with a folder of sentence-transformers that lexbench cannot read; *kind* is the class of its object."""
+    return f"give the object: lexbench.run(data, [{kind}(FOLDER)])"
+
+
+def stated_object(folder: Path) -> str:
+    """Return what to do with a *folder* that states a class that `sentence_transformer` does not run; else ""."""
+    kind = optional_json(folder / ABOUT).get("model_type")
+    return give_object(kind) if kind in (_SPARSE, _MULTI) else ""
 
 
 def by_the_library(folder: Path) -> str:
@@ -249,9 +258,10 @@ def sparse_latent_defaults(folder: Path, config: Mapping[str, Any]) -> dict[str,
     read.end("input_dim", "hidden_dim", "k_aux", "dead_threshold")  # the two last are for training
     if len(scalings) > 1:
         raise CommandError(f"{folder}: it scales states by Normalize and by its {_AUTOENCODER}; lexbench does one of them")
+    if not pooled.pools_prompt and _prompts(stated):
+        raise CommandError(f"{folder}: it leaves prompts out of its pooling (include_prompt); {give_object(_SPARSE)}")
     return {
         "pooling": pooled.pooling,
-        **({} if pooled.pools_prompt else {"pool_prompts": False}),
         "scaling": scalings[0] if scalings else "none",
         "active": stated.terms or active,
         **_prompts(stated),
@@ -262,7 +272,10 @@ def sparse_latent_defaults(folder: Path, config: Mapping[str, Any]) -> dict[str,
 def _check_similarity(folder: Path, stated: About, *done: str) -> None:
     """Raise CommandError if the similarity of *folder* is none of those *done*, or if it cuts vectors that cannot be cut."""
     if stated.similarity and stated.similarity not in done:
-        raise CommandError(f"{folder}: its similarity is {stated.similarity} ({ABOUT}); this encoder does {', '.join(done)}")
+        known, hint = ", ".join(done), stated_object(folder)
+        raise CommandError(
+            f"{folder}: its similarity is {stated.similarity} ({ABOUT}); this encoder does {known}{'; ' * bool(hint)}{hint}"
+        )
 
 
 def _prompts(stated: About) -> dict[str, str]:
