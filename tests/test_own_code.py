@@ -608,11 +608,13 @@ def test_a_failing_system_costs_the_others_nothing(tmp_path):
 # ---- programs and servers --------------------------------------------------------------------------------------------------
 
 
-def test_the_process_stays_as_it_was(tmp_path, monkeypatch):
-    """A system that changes the current folder, or NumPy's errors, changes them for itself alone."""
+def test_the_process_stays_as_it_was(tmp_path, monkeypatch, capsys):
+    """A system changes the current folder, NumPy's errors and the output for itself alone; what it prints is no output."""
     monkeypatch.chdir(tmp_path)
 
     def moving(queries, k):
+        sys.stdout.write("found")
+        sys.stdout = None
         os.chdir("/")
         np.seterr(all="raise")
         return {query: count(text, CORPUS) for query, text in queries.items()}
@@ -620,6 +622,9 @@ def test_the_process_stays_as_it_was(tmp_path, monkeypatch):
     before = np.geterr()
     lexbench.run(DATA, [moving, "bm25"], measures=["nDCG@10"], results="board", store=tmp_path / "store")
     assert np.geterr() == before
+    sys.stdout.write("written")
+    out, err = capsys.readouterr()
+    assert (out, err[:5]) == ("written", "found")
     written = (tmp_path / "board" / "results").glob("*/*.json")
     assert sorted(path.name for path in written) == ["bm25.json", "moving.json"]
 

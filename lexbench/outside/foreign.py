@@ -6,9 +6,10 @@ them into hits.
 """
 
 import os
+import sys
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, redirect_stdout, suppress
 from dataclasses import dataclass, field
 from numbers import Integral
 from pathlib import Path
@@ -35,12 +36,15 @@ _PROCESS = uuid4().hex
 
 @contextmanager
 def process_kept() -> Iterator[None]:
-    """Undo what code of others changes for the whole process: the current folder, and how NumPy treats errors."""
+    """Undo what code of others changes for the whole process: the current folder, NumPy's errors, and the standard output.
+
+    What it prints goes to the standard error, because the standard output may be JSON.
+    """
     here = None
     with suppress(OSError):  # the current folder may be gone
         here = Path.cwd()
     try:
-        with np.errstate():
+        with np.errstate(), redirect_stdout(sys.stderr):
             yield
     finally:
         if here is not None:
