@@ -676,5 +676,9 @@ def fault(group: str, plugin: type[Any]) -> str:
     if group != "sources" and not is_dataclass(plugin):
         return "it is no dataclass; write @dataclass(frozen=True) before it"
     defined = {name for cls in plugin.__mro__ if cls not in base.__mro__ for name in vars(cls)}
-    lacking = next((names for names in required if defined.isdisjoint(names.split(" or "))), "")
-    return lacking and f"it has no {lacking}; see lexbench.plugins.{base.__name__}"
+    if lacking := next((names for names in required if defined.isdisjoint(names.split(" or "))), ""):
+        return f"it has no {lacking}; see lexbench.plugins.{base.__name__}"
+    kind = vars(plugin).get("kind")
+    if isinstance(kind, str) and not isinstance(kind, Kind):
+        return f"its kind is the text {kind!r}; write e.g. kind = Kind.{kind.upper() if kind in list(Kind) else 'DENSE'}"
+    return f"its requires is a text; write requires = ({plugin.requires!r},)" if isinstance(plugin.requires, str) else ""

@@ -4,8 +4,9 @@ A plug-in of lexbench is one file: `lexbench/engines/impact.py` has the engine `
 and class are compared without case and underscores. Another package adds a plug-in by an entry point.
 """
 
+import sys
 from collections.abc import Callable, Mapping
-from contextlib import suppress
+from contextlib import redirect_stdout, suppress
 from dataclasses import MISSING, field, fields, is_dataclass, replace
 from functools import cache
 from importlib import import_module
@@ -14,7 +15,7 @@ from importlib.resources import files
 from types import ModuleType, NoneType, UnionType
 from typing import Any, get_args, get_type_hints
 
-from lexbench.errors import CannotStart, CommandError, UnknownName, require, with_meaning
+from lexbench.errors import CannotStart, CommandError, LexbenchError, UnknownName, one_line, require, with_meaning
 from lexbench.notation import Call, Expression, Value
 from lexbench.storage import environment
 
@@ -141,9 +142,11 @@ def _loaded(group: str, name: str) -> type[Any]:
     entry = _entries(group)[name]
     origin = f"{entry.value} of {entry.dist.name}" if entry.dist else entry.value
     try:
-        loaded = entry.load() if ":" in entry.value else import_module(entry.value)
-    except Exception as error:  # a mistake in another package should give one line, no traceback
-        raise CannotStart(f"plug-in {name!r} ({origin}) does not load: {type(error).__name__}: {error}") from error
+        with redirect_stdout(sys.stderr):  # what it prints is no part of our output
+            loaded = entry.load() if ":" in entry.value else import_module(entry.value)
+    except (Exception, SystemExit) as error:  # a mistake in another package should give one line, no traceback
+        said = one_line(f"{type(error).__name__}: {error}")
+        raise CannotStart(f"plug-in {name!r} ({origin}) does not load: {said}") from error
     if isinstance(loaded, ModuleType):
         loaded = next((item for key, item in vars(loaded).items() if _fits(key, name) and isinstance(item, type)), None)
     if not isinstance(loaded, type):
@@ -174,8 +177,13 @@ def create(group: str, call: Call, shown: str = "") -> Any:
         if name not in values and item.default is MISSING and item.default_factory is MISSING:
             raise CommandError(f"{call.name} needs {name}=…, e.g. {call.name}({name}=…)")
     typed = converted(plugin, values, call.name)
-    stated = {name: value for name, value in plugin.checkpoint_defaults(typed).items() if name in known}
-    return plugin(**converted(plugin, stated, call.name) | typed)
+    try:
+        stated = {name: value for name, value in plugin.checkpoint_defaults(typed).items() if name in known}
+        return plugin(**converted(plugin, stated, call.name) | typed)
+    except Exception as error:
+        if isinstance(error, LexbenchError) or not _entries(group)[call.name].dist:
+            raise
+        raise CommandError(f"{call}: {one_line(f'{type(error).__name__}: {error}')}") from error
 
 
 def converted(plugin: type[Any], values: Mapping[str, Value], shown: str) -> dict[str, Any]:

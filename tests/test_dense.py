@@ -130,6 +130,18 @@ def test_settings_of_foreign_code_are_refused_or_noted(tmp_path):
     assert dense(folder, unknown_ok=True).identity()["query_model"] is None
 
 
+def test_half_precision_that_is_stated_is_noted(tmp_path):
+    """Transformers computes in the dtype of config.json, lexbench in the one that is typed; by default float32."""
+    folder = checkpoints.reconfigure(checkpoints.masked_lm(tmp_path, "bert"), dtype=None, torch_dtype="bfloat16")
+    said = 'config.json states bfloat16, and lexbench computes in float32; for its rounding, type dtype="bfloat16"'
+    assert (dense(folder).notes(), dense(folder, dtype="bfloat16").notes()) == ([said], [])
+    assert CrossEncoder(
+        str(checkpoints.reconfigure(checkpoints.cross_encoder(tmp_path / "pairs"), dtype="float16"))
+    ).notes() == [said.replace("bfloat16", "float16")]
+    checkpoints.reconfigure(folder, dtype="float32")
+    assert dense(folder).notes() == []
+
+
 def test_documents_are_cut_to_their_own_length(bert):
     """Documents are cut to document_length, and cut documents are counted."""
     tokens = dense(bert).tokenise_documents([Document("", text) for text in TEXTS])

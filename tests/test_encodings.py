@@ -129,6 +129,19 @@ def test_an_encoder_that_takes_texts_gets_them_in_batches(corpus, tmp_path, monk
     assert read_shard(tmp_path / "out" / "shard-00000.safetensors")[:, 0].tolist() == [3, 1, 3, 7, 1, 3, 3, 1, 0, 5]
 
 
+@pytest.mark.parametrize("form", [sparse.csr_array, np.asarray, several])
+@pytest.mark.parametrize("count", [9, 11])
+def test_another_number_of_vectors_is_refused(corpus, tmp_path, form, count):
+    """Vectors that are one too few or too many would belong to other documents."""
+
+    class Wrong(Encoder):
+        def encode_document(self, texts):
+            return form(np.ones((count, 4), np.float32))
+
+    with pytest.raises(LexbenchError, match=f"Wrong made {count} vectors for 10 documents; it must make one for each"):
+        encode(Wrong(), corpus, tmp_path / "vectors")
+
+
 def test_counts_of_vectors_by_hand():
     """Terms per document, documents per term, empty documents and the largest weights of examples."""
     counts = SparseCounts(3)

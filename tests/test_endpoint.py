@@ -5,6 +5,7 @@ from functools import partial
 import numpy as np
 import pytest
 from model_server import VOCABULARY, ModelServer, numbers
+from servers import serving
 
 from lexbench.cli import code
 from lexbench.encoders.endpoint import Endpoint
@@ -50,7 +51,7 @@ def test_requests_to_a_busy_server_are_repeated(serve):
     assert Endpoint(server.url, "m").encode_query(["a"]).shape == (1, 8)
     assert len(server.requests) == 4
     server.fail = [503] * 9
-    with pytest.raises(CannotStart, match=r"/v1/embeddings: status 503, 3 times; is the server running"):
+    with pytest.raises(CannotStart, match=r"/v1/embeddings: status 503, 3 times: busy; is the server running"):
         Endpoint(server.url, "m", retries=2).encode_query(["a"])
 
 
@@ -142,6 +143,35 @@ def test_the_description_of_a_server_is_a_key_fact(serve):
     assert Endpoint(described.url, "m").identity() == key
     assert Endpoint(mute.url, "m").identity()["said"] == "nothing"
     assert Endpoint(mute.url, "m").identity() != Endpoint(other.url, "m").identity()
+
+
+@pytest.mark.parametrize("said", [b"<html>", {"error": "Unexpected endpoint (GET /info)"}, [], {"data": None}])
+def test_what_is_no_description_is_none(said):
+    """Some servers answer every path with a page, or with an error and a good status."""
+    with serving(
+        lambda _, path, *__: (404 if path == "/info" and isinstance(said, dict) and "data" in said else 200, said, {})
+    ) as server:
+        assert Endpoint(server.url, "m").identity()["said"] == "nothing"
+
+
+def test_the_address_may_end_in_v1(serve):
+    """OpenAI's clients call such an address base_url; the server and its description are the same."""
+    server = serve()
+    plain, long = Endpoint(server.url, "m"), Endpoint(f"{server.url}/v1/", "m")
+    assert plain.identity() == long.identity()
+    assert plain.encode_query(["a"]).tolist() == long.encode_query(["a"]).tolist()
+    with pytest.raises(CommandError, match=r"the address, so it has no parameters; leave out \?tenant=1"):
+        Endpoint(f"{server.url}?tenant=1", "m")
+
+
+def test_the_models_that_answers_name_are_noted(serve):
+    """A server may run another model than it was asked for, or change it."""
+    server = serve()
+    encoder = Endpoint(server.url, "m")
+    for name, said in (("m", []), ("n", ["its answers name several models, so its vectors may not fit each other: m, n"])):
+        server.broken = {"model": name, "data": [{"index": 0, "embedding": [1, 2]}]}
+        encoder.encode_query(["a"])
+        assert encoder.notes()[1:] == said
 
 
 def test_sparse_vectors_of_a_server(serve):

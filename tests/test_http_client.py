@@ -252,12 +252,38 @@ def test_certificates_are_read_for_https_alone(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    "url", ["localhost:80", "file:///etc/passwd", "http://", "http://a:port", "http://[::1", "ftp://x", ""]
+    "url", ["localhost:80", "file:///etc/passwd", "http://", "http://a:port", "http://[::1", "ftp://x", "http://a#b", ""]
 )
 def test_a_wrong_address_is_refused(url):
     """An address is http or https with a host."""
     with pytest.raises(CommandError, match="is no address; write it like"):
         HttpClient(url)
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "http://me:sesame@localhost:1",
+        "http://sesame@localhost",
+        "http://me:sesame@a:port",
+        "http://me:sesame@[::1",
+        "http://a/x?q={query}&api_key=sesame",
+        "http://a?accessToken=sesame&q=1",
+        "http://a?key=",
+    ],
+)
+def test_an_address_has_no_secret(url):
+    """A name, password or key in an address would be in every result, so it is refused, and the message does not have it."""
+    with pytest.raises(CommandError, match="a server: results show the address") as error:
+        HttpClient(url)
+    assert "sesame" not in str(error.value)
+
+
+def test_a_compressed_answer_is_one_line():
+    """Nobody asks for compressed answers, which could be small and endless."""
+    answers = serving(lambda *_: (200, b"\x1f\x8b", {"Content-Encoding": "gzip"}))
+    with answers as server, pytest.raises(LexbenchError, match=r"the answer is no JSON \(it is compressed: gzip\)"):
+        HttpClient(server.url).ask("GET", "/")
 
 
 def test_documents_for_which_opensearch_has_no_room_are_sent_again(tmp_path, monkeypatch):

@@ -527,16 +527,26 @@ def test_an_instruction_that_nobody_gives_is_noted():
     assert adapted(GritLM()).notes() == ["queries by encode without instruction=…; to give it, write a function"]
 
 
-@pytest.mark.parametrize("form", [np.asarray, sparse.csr_array, lambda matrix: [matrix]])
+@pytest.mark.parametrize("form", [np.asarray, sparse.csr_array, lambda matrix: [row[None] for row in matrix]])
 def test_vectors_that_change_are_noted(form):
     """A model with dropout gives one text two vectors; rounding and growing widths are no change."""
-    numbers, said = count(1), "one text got two different vectors; if the model is in training mode, call its eval()"
+    numbers = count(1)
 
-    def encode(step):
-        return adapted(lambda texts: form(np.array([[1, 1 + step * next(numbers)]] * len(texts), float))).notes()
+    def notes(vectors):
+        return [line for line in adapted(lambda texts: form(vectors(texts))).notes() if line.startswith("one text got two")]
 
-    assert (said in encode(0.1), said in encode(1e-4)) == (True, False)
-    assert said not in adapted(lambda texts: form(np.ones((len(texts), next(numbers))))).notes()
+    def steps(step):
+        return lambda texts: np.array([[1, 1 + step * next(numbers)]] * len(texts), float)
+
+    assert (len(notes(steps(0.1))), len(notes(steps(1e-4)))) == (1, 0)
+    assert not notes(lambda texts: np.ones((len(texts), next(numbers))))
+
+
+@pytest.mark.parametrize("order", [sorted, lambda texts: sorted(texts, key=len, reverse=True), reversed, list])
+def test_another_order_of_the_vectors_is_noted(order):
+    """An encoder that sorts its texts and returns the vectors in this order gives a text the vector of another one."""
+    made = adapted(lambda texts: np.array([[len(text), 0.5] for text in order(texts)]))
+    assert ["in the order of the texts" in line for line in made.notes()] == [True] * (order is not list)
 
 
 def test_codes_whose_type_got_lost_are_noted():
@@ -555,7 +565,7 @@ def test_sparse_vectors_of_indices_and_values_are_taken():
     """Objects of fastembed and Qdrant have indices, which may be any numbers, and values."""
     rows = [
         SimpleNamespace(indices=np.array([7, 2_000_000_000]), values=np.array([0.5, 2])),
-        SimpleNamespace(indices=[7], values=[3]),
+        {"indices": [7], "values": [3]},
     ]
     columns = {}
     found = converted(rows, 2, columns)

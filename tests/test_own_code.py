@@ -3,8 +3,11 @@
 import gc
 import json
 import os
+import re
 import sys
+import traceback
 from types import SimpleNamespace
+from typing import NamedTuple
 from urllib.parse import parse_qsl, urlsplit
 
 import msgspec
@@ -165,11 +168,12 @@ ENCODERS = [
     (Old(query="b", passage="a"), [2, 2, 0], [3, 1, 0]),
     (New(), [2, 1, 1], [2, 1, 0]),
     (lambda texts: named(counts(texts)), [2, 1], [2, 1]),
+    (lambda text, size=3: counts(text)[:, :size], [2, 1, 0], [2, 1, 0]),
 ]
 
 
 @pytest.mark.parametrize(
-    ("given", "query", "document"), ENCODERS, ids=["function", "encode", "prompts", "two methods", "dicts"]
+    ("given", "query", "document"), ENCODERS, ids=["function", "encode", "prompts", "two methods", "dicts", "a width"]
 )
 def test_an_encoder_has_one_or_two_functions(given, query, document):
     """A function and `encode` serve both sides, with the prompts of each; a method of a side comes first.
@@ -231,7 +235,7 @@ def leaving(_texts):
     [
         (waiting, r"waiting is asynchronous; give a function that waits, e\.g\. lambda texts: asyncio\.run"),
         (SimpleNamespace(encode=waiting), "SimpleNamespace is asynchronous"),
-        (SimpleNamespace(search=waiting), "SimpleNamespace is asynchronous"),
+        (SimpleNamespace(search=waiting), r"SimpleNamespace is asynchronous; .* lambda texts: asyncio.run\(waiting\(texts\)\)"),
         (broken_later, "broken_later cannot encode: ValueError: the second text is wrong"),
         (leaving, "leaving cannot encode: SystemExit: 3"),
     ],
@@ -271,6 +275,9 @@ THREE = type("Three", (), {"search": lambda self, queries, k, depth: None})  # i
         (lambda: None, r"a function of one argument \(texts -> vectors\) or two \(queries, k -> "),
         (lambda a, b, c: None, r"a function of one argument"),
         (lambda texts: texts, "the encoder returned list of str"),
+        (lambda query: [("d1", 1)], "with one vector per text; a function that searches takes two arguments, queries and k"),
+        (lambda k, queries: None, "its first argument is k; it must take queries first, and then k"),
+        (SimpleNamespace(invoke=counts), r"give a function, e.g. lambda query, k: OBJECT.invoke\(query\); or else a name"),
         (THREE(), "Three: its search takes 3 arguments; it must take two, queries and k"),
     ],
 )
@@ -342,7 +349,69 @@ def pyterrier():
     return terrier.Transformer.from_df(frame)
 
 
+class Hit(NamedTuple):
+    """A hit of a search library."""
+
+    docid: str
+    score: float
+    text: str
+
+
+def of_text(text):
+    """Return the documents of one text as objects."""
+    return [Hit(*one, "…") for one in FOUND[{query.text: query.query_id for query in QUERIES}[text]]]
+
+
+def texts_in_a_list(queries, k):
+    """Return a list per query; the function takes a list of texts, and does not say so."""
+    return [of_text(text) for text in queries]
+
+
+def by_text(queries, k):
+    """Return a mapping by text."""
+    return {text: of_text(text) for text in queries}
+
+
+def annotated(texts: list[str], limit: int, explain=False):
+    """Return a list per query, and need the list to be one."""
+    return [of_text(texts[at]) for at in range(len(texts))]
+
+
+def columns(queries, k):
+    """Return ids and scores, each as a list of lists, like bm25s; every query finds two documents."""
+    every = [count(text, CORPUS) | {"d3": -1, "d2": -1} for text in queries.values()]
+    return [list(one) for one in every], [list(map(float, one.values())) for one in every]
+
+
+def frame(queries, k):
+    """Return a data frame."""
+    rows = [(name, *one) for name, text in queries.items() for one in of_text(text)]
+    return pytest.importorskip("pandas", reason=PANDAS).DataFrame(
+        [(name, docid, score) for name, docid, score, _ in rows], columns=["qid", "docno", "score"]
+    )
+
+
+class Engine:
+    """A search object with options between the query and the number of documents."""
+
+    def search(self, query, index_name=None, *, limit=10):
+        """Return an iterator."""
+        assert index_name is None
+        return iter(of_text(query)[:limit])
+
+
+PANDAS = "pandas is not installed; pip install 'lexbench[pandas]'"
 SEARCHES = {
+    "a list of texts": lambda: texts_in_a_list,
+    "by text": lambda: by_text,
+    "an annotation": lambda: annotated,
+    "one text": lambda: lambda query, k: of_text(query),
+    "one text, annotated": lambda: annotate(lambda s, n: of_text(s), s=str),
+    "an object of one text": Engine,
+    "in the order of the mapping": lambda: lambda queries, k: [of_text(text) for text in queries.values()],
+    "a data frame": lambda: frame,
+    "pairs of id and list": lambda: lambda queries, k: ((name, of_text(text)) for name, text in queries.items()),
+    "items": lambda: lambda queries, k: {name: of_text(text) for name, text in queries.items()}.items(),
     "function": lambda: pairs,
     "default k": lambda: lambda queries, top_k=10: pairs(queries, top_k),
     "numpy scores": lambda: lambda queries, k: {q: {d: np.float64(s) for d, s in FOUND[q]} for q in queries},
@@ -350,6 +419,12 @@ SEARCHES = {
     "beir": BeirSearch,
     "pyterrier": pyterrier,
 }
+
+
+def annotate(function, **types):
+    """Return a function with annotations."""
+    function.__annotations__ = types
+    return function
 
 
 @pytest.mark.parametrize("kind", SEARCHES)
@@ -363,7 +438,30 @@ def test_every_search_system_finds_the_same(kind, tmp_path):
 
 def series(values):
     """Return values as a Series of pandas."""
-    return pytest.importorskip("pandas", reason="pandas is not installed; pip install 'lexbench[pandas]'").Series(values)
+    return pytest.importorskip("pandas", reason=PANDAS).Series(values)
+
+
+def test_lists_of_ids_and_scores_are_paired(tmp_path):
+    """A pair of tables, with the ids and the scores of each query, is read in the order of the queries."""
+    assert found(columns, tmp_path / "store", k=2) == {
+        "q1": [("d1", 1), ("d3", -1)],
+        "q2": [("d4", 2), ("d1", 1)],
+        "q3": [("d3", -1), ("d2", -1)],
+    }
+
+
+def test_what_a_function_was_given_has_a_note(tmp_path):
+    """The first call decides between a mapping and a list; a function that reads no text may be mistaken."""
+    systems = {"listed": texts_in_a_list, "stored": lambda queries, k: {name: FOUND[name] for name in queries}, "pairs": pairs}
+    queries = {query.query_id: query.text for query in QUERIES}
+    data = {"corpus": CORPUS, "queries": queries, "qrels": {"q1": {"d1": 1}}}
+    results = lexbench.run(data, systems, measures=["nDCG@10"], store=tmp_path)
+    said = {one.system: [line for line in texts_of(one.notes) if "given" in line] for one in results}
+    assert said == {
+        "listed": ["it was given a list of texts"],
+        "stored": ["it was given texts by id, and read no text"],
+        "pairs": [],
+    }
 
 
 # Answers that stand for the list "35", "12"; ids have two characters, so a text could be taken for a pair.
@@ -378,6 +476,15 @@ RANKINGS = {
     "rank and id": [(1, "35"), (2, "12")],
     "rank and id from 0": [(0, "35"), (1, "12")],
     "scores of NumPy": [("12", np.float32(0.5)), ("35", np.int64(3))],
+    "scores first": [(0.5, "12"), (2.5, "35")],
+    "ids and scores": (["12", "35"], [0.5, 2.5]),
+    "scores and ids": [np.array([0.5, 2.5]), np.array([12, 35])],
+    "objects": [SimpleNamespace(docid="12", score=0.5, docno=None), SimpleNamespace(docid="35", score=2)],
+    "objects with their id in metadata": [
+        SimpleNamespace(id=None, metadata={"doc_id": one, "page": 1}) for one in ("35", "12")
+    ],
+    "objects and scores": [(SimpleNamespace(id="12"), 0.5), (SimpleNamespace(id="35"), 2)],
+    "rows of Elasticsearch": [{"_id": "12", "_score": 1.5, "_source": {}}, {"_id": "35", "_score": 2.5, "_source": {}}],
     "rows": [{"id": "12", "score": 1}, {"id": "35", "score": 2}],
     "rows in order": [{"doc_id": "35", "rank": 1, "text": "x"}, {"doc_id": "12", "rank": 2, "text": "y"}],
     "a mapping": {"12": 1, "35": 2},
@@ -399,7 +506,18 @@ def test_every_clear_form_of_an_answer_is_the_same_list(answer):
 
 
 WRONG = [
-    ([1], "it returned list; it must return {query id: {document id: score}}"),
+    ([1], "it returned 1 entries for 3 queries; it must return {query id: {document id: score}}, or one list"),
+    (3, "it returned int; it must return {query id: {document id: score}}; if it takes one text, call"),
+    ([(1, 12), (2, 35), (3, 1)], "which of its pairs of whole numbers are ids? Return {query id: {id: score}}"),
+    ({"q1": {7: 0.5}}, "query 'q1': document '7' is not in the corpus; a number must be the id of a document, not its"),
+    (
+        {"q1": [{"corpus_id": 7, "score": 0.5}]},
+        "query 'q1': it answered \"[{'corpus_id': 7, 'score': 0.5}]\" (corpus_id is a position among the texts",
+    ),
+    (
+        {"q1": [{"id": "d1", "score": 1, "relevance_score": 2}]},
+        "query 'q1': it answered \"[{'id': 'd1', 'score': 1, 'relevance_score': 2}]\" (is the score in 'score' or in",
+    ),
     ({"q1": {"d9": 1}}, "query 'q1': document 'd9' is not in the corpus"),
     ({"q1": {"d1": 1, "d2": float("nan")}}, "query 'q1': document 'd2' has a score that is no finite number"),
     ({"q2": [("d1", 1), ("d2", 1), ("d1", 3)]}, "query 'q2': document 'd1' comes twice"),
@@ -411,7 +529,7 @@ WRONG = [
     ),
     ({"q1": ["d1", "d9"]}, "query 'q1': document 'd9' is not in the corpus"),
     ({"q1": [(1, 12), (2, 35)]}, "query 'q1': it answered '[(1, 12), (2, 35)]' (which of the whole numbers are ids?)"),
-    ({"q1": [(0.9, "d1"), (0.5, "d2")]}, "query 'q1': it answered \"[(0.9, 'd1'), (0.5, 'd2')]\" (0.9 is no id)"),
+    ({"q1": [(0.9, "d1"), ("d2", 0.5)]}, "query 'q1': it answered \"[(0.9, 'd1'), ('d2', 0.5)]\" (0.9 is no id)"),
     ({"q1": {1: "d1", 2: "d2"}}, "query 'q1': it answered \"{1: 'd1', 2: 'd2'}\" (the score 'd1' is no number)"),
     ({"q1": {"d1", "d2"}}, "query 'q1': it answered"),
     ({"q1": "d1"}, "query 'q1': it answered 'd1' (str is no list)"),
@@ -419,7 +537,7 @@ WRONG = [
         {"q1": [{"id": "d1", "distance": 0.2}]},
         "query 'q1': it answered \"[{'id': 'd1', 'distance': 0.2}]\" (a row has no",
     ),
-    ({"q1": (["d1", "d2"], [0.9, 0.5])}, "query 'q1': it answered"),
+    ({"q1": (["d1", "d2"], ["d3", "d4"])}, "query 'q1': it answered"),
     ({"q1": [("d1", True)]}, "query 'q1': it answered \"[('d1', True)]\" (the score True is no number)"),
     ({"q1": None}, "query 'q1': it answered 'None' (NoneType is no list); write"),
 ]
@@ -435,6 +553,22 @@ def test_wrong_answers_name_system_query_and_document(answer, message, tmp_path)
     with pytest.raises(LexbenchError) as raised:
         found(mine, tmp_path / "store")
     assert str(raised.value).startswith(f"mine: {message}")
+
+
+@pytest.mark.parametrize(
+    ("search", "message"),
+    [
+        (lambda queries, k: queries.lower(), "no attribute 'lower' .*'list' object has no .*call its first"),
+        (lambda queries, k: [FOUND[name] for name in queries], "it read no text of .*, and of a list: KeyError: 'red'; if"),
+        (lambda queries, k: list(queries.items())[k], "list index out of range$"),
+    ],
+    ids=["one text", "ids in order", "another error"],
+)
+def test_a_failing_function_says_what_it_was_given(search, message, tmp_path):
+    """If neither a mapping nor a list suits, the line has the errors of both, and how to say what the function takes."""
+    with pytest.raises(Exception) as raised:  # noqa: PT011 - the class is the function's own
+        found(search, tmp_path / "store")
+    assert re.search(message, " ".join("".join(traceback.format_exception_only(raised.value)).split()))
 
 
 def test_a_function_in_a_module_is_typed(tmp_path, capsys, monkeypatch):
@@ -474,11 +608,13 @@ def test_a_failing_system_costs_the_others_nothing(tmp_path):
 # ---- programs and servers --------------------------------------------------------------------------------------------------
 
 
-def test_the_process_stays_as_it_was(tmp_path, monkeypatch):
-    """A system that changes the current folder, or NumPy's errors, changes them for itself alone."""
+def test_the_process_stays_as_it_was(tmp_path, monkeypatch, capsys):
+    """A system changes the current folder, NumPy's errors and the output for itself alone; what it prints is no output."""
     monkeypatch.chdir(tmp_path)
 
     def moving(queries, k):
+        sys.stdout.write("found")
+        sys.stdout = None
         os.chdir("/")
         np.seterr(all="raise")
         return {query: count(text, CORPUS) for query, text in queries.items()}
@@ -486,6 +622,9 @@ def test_the_process_stays_as_it_was(tmp_path, monkeypatch):
     before = np.geterr()
     lexbench.run(DATA, [moving, "bm25"], measures=["nDCG@10"], results="board", store=tmp_path / "store")
     assert np.geterr() == before
+    sys.stdout.write("written")
+    out, err = capsys.readouterr()
+    assert (out, err[:5]) == ("written", "found")
     written = (tmp_path / "board" / "results").glob("*/*.json")
     assert sorted(path.name for path in written) == ["bm25.json", "moving.json"]
 

@@ -92,6 +92,10 @@ ENGINES = {
         "@dataclass(frozen=True)\nclass Vague(Engine):\n    kind = 'dense'\n    def build(self): ...\n    def open(self): ...",
         "it has no exact; see lexbench.plugins.Engine",
     ),
+    "text": (
+        "@dataclass(frozen=True)\nclass Text(Engine):\n    kind = 'dense'\n    exact = True\n    build = open = print",
+        "its kind is the text 'dense'; write e.g. kind = Kind.DENSE",
+    ),
 }
 
 
@@ -100,20 +104,24 @@ def test_plugins_that_do_not_load_are_named(lexbench, plugin_environment, tmp_pa
 
     An engine without `exact` would be published as exact.
     """
-    entries = {"lexbench.retrievers": ["broken = broken_module:Broken"]}
+    entries = {"lexbench.retrievers": ["broken = broken_module:Broken", "leaving = leaving_module:Leaving"]}
     entries["lexbench.engines"] = [f"{name} = {name}_engine" for name in ENGINES]
     head = "from dataclasses import dataclass\nfrom lexbench import Engine\n"
+    leaving = "import sys\nprint('leaving')\nsys.exit(0)\n"
     modules = {f"{name}_engine": f"{head}{text}\n" for name, (text, _) in ENGINES.items()}
-    tiny.install(tmp_path, "odd", entries, broken_module="1 / 0\n", **modules)
+    tiny.install(tmp_path, "odd", entries, broken_module="1 / 0\n", leaving_module=leaving, **modules)
     environment = {**plugin_environment, "PYTHONPATH": f"{tmp_path}{os.pathsep}{plugin_environment['PYTHONPATH']}"}
     used = [["run", "suite", "pydoc", "-r", f"lexmae_nano@{name}"] for name in ENGINES]
-    listed, broken, *engines = lexbench(environment, ["list", "engines"], ["run", "suite", "pydoc", "-r", "broken"], *used)
+    others = [["run", "suite", "pydoc", "-r", name] for name in ("broken", "leaving")]
+    listed, broken, left, *engines = lexbench(environment, ["list", "engines"], *others, *used)
 
     assert listed[0] == 0
     assert "plug-in 'broken' (broken_module:Broken of odd) does not load: ZeroDivisionError" in broken[2]
     for (name, (_, reason)), (_, _, err) in zip(ENGINES.items(), engines, strict=True):
         assert f"plug-in '{name}' ({name}_engine of odd) is {reason}" in err or f"is not one of engines: {reason}" in err
-    assert [(ended, err.count("\n")) for ended, _, err in (broken, *engines)] == [(3, 1)] * 6
+    assert left[:2] == [3, ""]
+    assert "plug-in 'leaving' (leaving_module:Leaving of odd) does not load: SystemExit: 0" in left[2]
+    assert [(ended, err.count("\n")) for ended, _, err in (broken, *engines)] == [(3, 1)] * 7
 
 
 PAGE = Path(__file__).parent.parent / "docs" / "reference" / "plugins.md"

@@ -14,6 +14,7 @@ from lexbench import registry
 from lexbench.errors import CommandError, InvalidFile
 from lexbench.models.int8 import int8_works
 from lexbench.notation import Call
+from lexbench.runner.systems import named_systems
 from lexbench.types import Document
 
 ACTIVE = 5
@@ -181,6 +182,29 @@ def test_two_scalings_are_refused(tmp_path):
         checkpoints.reconfigure(config, **change)
         with pytest.raises(CommandError, match=message):
             encoder(folder)
+
+
+def test_what_the_library_can_do_is_refused_with_its_object(tmp_path):
+    """A pooling without prompts, where there are prompts, and cosine. A folder of another kind is refused in the same way."""
+    folder, _ = csr(tmp_path)
+    pooling, about = next(folder.glob("*_Pooling")), "config_sentence_transformers.json"
+    checkpoints.reconfigure(folder, about, prompts={})
+    checkpoints.reconfigure(pooling, include_prompt=False)
+    assert encoder(folder).document_prompt == ""
+    given = r"give the object: lexbench.run\(data, \[SparseEncoder\(FOLDER\)\]\)"
+    for changed, message in (
+        ({"prompts": {"query": "w1 "}}, "leaves prompts out of its"),
+        ({"similarity_fn_name": "cosine"}, "cos"),
+    ):
+        checkpoints.reconfigure(folder, about, **changed)
+        with pytest.raises(CommandError, match=f"{message}.*; {given}"):
+            encoder(folder)
+    listed = json.loads((folder / "modules.json").read_text())
+    (folder / "modules.json").write_text(
+        json.dumps([listed[0] | {"type": "sentence_transformers.models.SparseStaticEmbedding"}])
+    )
+    with pytest.raises(CommandError, match=f"lexbench does not compute its modules; {given}"):
+        named_systems(str(folder))
 
 
 def test_a_maximum_of_states_is_refused(tmp_path):

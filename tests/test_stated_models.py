@@ -234,14 +234,36 @@ def test_special_tokens_in_texts_are_split_if_the_tokenizer_says_so(place, tmp_p
 
 
 def test_lengths_of_queries_and_documents(place, tmp_path):
-    """A Transformer may have two lengths; lower-casing is done before tokens."""
+    """A Transformer may have two lengths; a class of the model that is null is that of dense models."""
     first = Transformer(str(body(place)), query_length=10, document_length=20)
     assert check(library.SentenceTransformer(modules=[first, of.Pooling(32)], device="cpu"), tmp_path).startswith("dense(")
     settings = system(expression_of_folder(tmp_path / "saved")).retriever.encoder
     assert (settings.query_length, settings.document_length) == (10, 20)
     (tmp_path / "saved" / BERT).unlink()
+    (tmp_path / "saved" / ABOUT).write_text('{"model_type": null}')
     checkpoints.reconfigure(tmp_path / "saved", "tokenizer_config.json", model_max_length=None, max_len=12)  # its old name
     assert system(expression_of_folder(tmp_path / "saved")).retriever.encoder.document_length == 12
+
+
+@pytest.mark.parametrize(
+    "normalizer",
+    [{"type": "BertNormalizer", "lowercase": True}, {"type": "Sequence", "normalizers": [{"type": "Lowercase"}]}, None],
+)
+def test_texts_are_lower_cased_once(place, tmp_path, normalizer):
+    """do_lower_case changes nothing if the tokenizer does so itself, and then "[SEP]" in a text stays a special token."""
+    pooled(place).save(str(tmp_path / "saved"), create_model_card=False)
+    checkpoints.reconfigure(tmp_path / "saved", BERT, do_lower_case=True)
+    file = tmp_path / "saved" / "tokenizer.json"
+    content = json.loads(file.read_text())
+    whole = content["normalizer"] | normalizer if normalizer and "lowercase" in normalizer else normalizer
+    file.write_text(json.dumps(content | {"normalizer": whole}))
+    checkpoints.reconfigure(tmp_path / "saved", "tokenizer_config.json", tokenizer_class="PreTrainedTokenizerFast")
+    texts = ["The Term", "w1 [SEP] QUERY" if normalizer else "w1 QUERY"]
+    theirs = library.SentenceTransformer(str(tmp_path / "saved"), device="cpu").encode_document(texts)
+    encoder = system(expression_of_folder(tmp_path / "saved")).retriever.encoder
+    assert encoder.lowercase is (normalizer is None)
+    expected = theirs / np.linalg.norm(theirs, axis=1, keepdims=True)
+    np.testing.assert_allclose(encoder.encode_document(texts), expected, rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.parametrize("file", ["tokenizer_config.json", "tokenizer.json"])
@@ -640,6 +662,21 @@ def test_tensors_that_modules_do_not_state_are_refused_by_name(place, tmp_path, 
         checkpoints.rewrite(tmp_path / module, change)
     with pytest.raises(InvalidFile, match=message):
         system(f'dense(model="{tmp_path}")').retriever.encoder.encode_query(["x"])
+
+
+def test_modules_may_be_in_folders_of_one_last_name(place, tmp_path):
+    """A layer is known by its whole path in modules.json."""
+    pooled(place, dense(24), dense(8, 24)).save(str(tmp_path), create_model_card=False)
+    vectors = system(f'dense(model="{tmp_path}")').retriever.encoder.encode_query(["the sparse term"])
+    listed = (tmp_path / "modules.json").read_text()
+    for old, new in (("2_Dense", "a/Dense"), ("3_Dense", "b/Dense")):
+        (tmp_path / new).parent.mkdir()
+        (tmp_path / old).rename(tmp_path / new)
+        listed = listed.replace(old, new)
+    (tmp_path / "modules.json").write_text(listed)
+    again = system(f'dense(model="{tmp_path}")').retriever.encoder.encode_query(["the sparse term"])
+    assert again.shape == (1, 8)
+    assert again.tolist() == vectors.tolist()
 
 
 def test_layers_of_another_width_are_refused(place, tmp_path):

@@ -314,12 +314,19 @@ def test_hits_become_a_run_without_empty_places():
     assert run.ranks.tolist() == [1, 2, 1]
 
 
-@pytest.mark.parametrize(("docs", "scores"), [((1, 2), (2, 2)), ((2, 2), (2, 3)), ((4,), (4,)), ((2, 1), (2, 1))])
+@pytest.mark.parametrize(("docs", "scores"), [((1, 2), (2, 2)), ((2, 2), (2, 3)), ((4,), (4,))])
 def test_impossible_hits_are_refused(docs, scores):
-    """Hits are two arrays of one shape, with one row per query and positions in the corpus."""
-    said = "position 1 in a corpus of 1" if docs == (2, 1) else "hits of 2 queries"
-    with pytest.raises(ValueError, match=said):
+    """Hits are two arrays of one shape, with one row per query."""
+    with pytest.raises(ValueError, match="hits of 2 queries"):
         Run.from_hits(["a", "b"], Hits(np.ones(docs, np.int32), np.zeros(scores, np.float32)), np.array([b"x"]))
+
+
+@pytest.mark.parametrize("position", [1, -2])
+def test_positions_outside_of_the_corpus_are_refused(position):
+    """Only -1 stands for no document."""
+    hits = Hits(np.array([[0, position]], np.int32), np.ones((1, 2), np.float32))
+    with pytest.raises(LexbenchError, match=f"a search found position {position} in a corpus of 1 documents; -1 stands for no"):
+        Run.from_hits(["a"], hits, np.array([b"x"]))
 
 
 @pytest.mark.parametrize("score", [float("nan"), float("inf"), -float("inf"), 1e39])

@@ -6,6 +6,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from copy import copy
 from functools import lru_cache
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -27,6 +28,7 @@ CODES = (
     "8-bit codes are no vectors without their ranges, and packed bits are no numbers; give float vectors "
     '(precision="float32"), and let lexbench make the codes: MODEL|int8 or MODEL|binary@flat(rescore=4)'
 )
+_PARTS = {"indices", "values"}  # of a sparse vector
 _LEAST = np.float32(1e-12)  # the least length to divide by
 _VOCABULARY = 1 << 20  # different terms that an encoder may name
 _RETURNS = (
@@ -61,7 +63,8 @@ def converted(returned: Any, texts: int | None, columns: dict[str, int]) -> Any:
     except (TypeError, ValueError, RuntimeError):  # e.g. texts instead of numbers, rows of several lengths, or codes of torch
         vectors = None
     if vectors is None:
-        raise LexbenchError(f"the encoder returned {form_of(returned)}; it must return {_RETURNS}")
+        one = "; a function of one text says so by `text: str`" if len(getattr(returned, "shape", ())) == 1 else ""
+        raise LexbenchError(f"the encoder returned {form_of(returned)}; it must return {_RETURNS}{one}")
     if texts is not None and vectors.shape[0] != texts:
         raise LexbenchError(f"the encoder returned {vectors.shape[0]} vectors for {texts} texts")
     values = {Kind.SPARSE: "data", Kind.MULTI: "values"}.get(kind_of(vectors))
@@ -95,8 +98,9 @@ def _vectors(returned: Any, columns: dict[str, int]) -> Any:
 
 def _of_rows(rows: Sequence[Any], columns: dict[str, int]) -> Any:
     """Return the vectors of texts that come one by one, or None if their form is unknown."""
-    if all(hasattr(row, "indices") and hasattr(row, "values") and not scipy.sparse.issparse(row) for row in rows):
-        rows = [dict(zip(map(int, row.indices), row.values, strict=True)) for row in rows]  # of fastembed and Qdrant
+    rows = [SimpleNamespace(**row) if isinstance(row, Mapping) and row.keys() == _PARTS else row for row in rows]
+    if all(all(hasattr(row, name) for name in _PARTS) and not scipy.sparse.issparse(row) for row in rows):
+        rows = [dict(zip(map(int, row.indices), row.values, strict=True)) for row in rows]  # of fastembed, Qdrant and Pinecone
     if all(isinstance(row, Mapping) for row in rows):
         return _by_name(rows, columns)
     if all(scipy.sparse.issparse(row) for row in rows):

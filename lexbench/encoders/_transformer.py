@@ -118,6 +118,7 @@ class Transformer(LocalModel, Prompted):
             + ([f"the folder of its model states {shortened(', '.join(taken), _SHOWN)}"] if taken else [])
             + self.unused_prompts(fetch(self.model, self.revision))
             + self.code_notes()
+            + [*super().notes()]
         )
 
     def other_dtypes(self) -> dict[str, Self]:

@@ -6,16 +6,26 @@ description of itself. Documents and queries are sent to the server.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from lexbench.encoders._prompts import Prompted
-from lexbench.errors import LexbenchError
+from lexbench.errors import LexbenchError, shortened, visible
 from lexbench.models.served import ServedModel, in_batches, in_order
 from lexbench.registry import at_search, runtime
 from lexbench.types import Kind
+
+_SHOWN = 80  # characters of a name
+
+
+@lru_cache  # outside of the object, which travels to other processes
+def _names(url: str, model: str) -> dict[str, None]:
+    """Return the names of models in the answers of a server that was asked for *model*, in the order of their appearance."""
+    del url, model
+    return {}
 
 
 @dataclass(frozen=True)
@@ -47,8 +57,11 @@ class Endpoint(ServedModel, Prompted):
         self.check_prompts()
 
     def notes(self) -> list[str]:
-        """Return the notes of `ServedModel`, and one on the prompt of queries if it may depend on the dataset."""
-        return [*super().notes(), *self.prompt_notes()]
+        """Return the notes of `ServedModel`, on models that answers named, and on a prompt that may depend on the dataset."""
+        named = _names(self.url, self.model)
+        what = "several models, so its vectors may not fit each other:" if len(named) > 1 else "the model"
+        others = [f"its answers name {what} {', '.join(named)}"] if named and [*named] != [self.model] else []
+        return [*super().notes(), *others, *self.prompt_notes()]
 
     def encode_document(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """Return one vector per text (n, dimensions), in order."""
@@ -74,6 +87,8 @@ class Endpoint(ServedModel, Prompted):
             answer = self.post("/embed", {"inputs": texts, "truncate": True, "normalize": False})
         else:
             answer = self.post("/v1/embeddings", {"model": self.model, "input": texts, "encoding_format": "float"})
+        if isinstance(answer, dict) and isinstance(answer.get("model"), str):
+            _names(self.url, self.model)[shortened(visible(answer["model"]), _SHOWN)] = None
         try:
             rows = answer if self.server == "tei" else in_order(answer["data"], len(texts), "embedding")
             vectors = np.array(rows, np.float32)

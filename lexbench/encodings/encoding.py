@@ -15,6 +15,7 @@ from pathlib import Path
 from threading import Lock
 from typing import Any
 
+from lexbench.arrays.vectors import kind_of
 from lexbench.encodings.shards import packed, shard_file
 from lexbench.errors import CannotStart, InvalidFile, LexbenchError, echoed
 from lexbench.plugins import Encoder
@@ -26,14 +27,19 @@ Advance = Callable[[int], None]
 _AHEAD = 2  # shards that are tokenised before they are needed
 
 
-def encode_tokens(encoder: Encoder, tokens: Any, advance: Advance) -> bytes:
-    """Return the bytes of the shard of tokenised documents."""
-    return packed(encoder.encode_tokens(tokens, advance), truncated=encoder.truncated(tokens), storage=encoder.storage)
+def encode_tokens(encoder: Encoder, tokens: Any, documents: int, advance: Advance) -> bytes:
+    """Return the bytes of the shard of so many tokenised *documents*. Raises LexbenchError for another number of vectors."""
+    vectors = encoder.encode_tokens(tokens, advance)
+    kind_of(vectors)
+    if vectors.shape[0] != documents:  # they would belong to other documents
+        name = type(encoder).__name__
+        raise LexbenchError(f"{name} made {vectors.shape[0]:,} vectors for {documents:,} documents; it must make one for each")
+    return packed(vectors, truncated=encoder.truncated(tokens), storage=encoder.storage)
 
 
 def encoded_shard(encoder: Encoder, documents: Sequence[Document]) -> bytes:
     """Return the bytes of the shard of *documents*."""
-    return encode_tokens(encoder, encoder.tokenise_documents(documents), lambda _count: None)
+    return encode_tokens(encoder, encoder.tokenise_documents(documents), len(documents), lambda _count: None)
 
 
 def encode_shards(encoder: Encoder, corpus: Corpus, path: Path, shards: Sequence[range], advance: Advance) -> None:
@@ -50,8 +56,8 @@ def encode_shards(encoder: Encoder, corpus: Corpus, path: Path, shards: Sequence
         for pool in (tokeniser, workers):
             stack.callback(pool.shutdown, wait=False, cancel_futures=True)
 
-        def encode(tokens: Future[Any]) -> bytes:
-            return encode_tokens(encoder, tokens.result(), advance)
+        def encode(tokens: Future[Any], documents: int) -> bytes:
+            return encode_tokens(encoder, tokens.result(), documents, advance)
 
         left, queue = iter(shards), deque[Callable[[], bytes]]()
         written: Future[None] | None = None
@@ -59,7 +65,8 @@ def encode_shards(encoder: Encoder, corpus: Corpus, path: Path, shards: Sequence
             for ahead in islice(left, _AHEAD + at_once - 1 - len(queue)):
                 tokens = tokeniser.submit(lambda some: encoder.tokenise_documents(documents_at(corpus, some)), ahead)
                 # One at a time is encoded in this thread, which Ctrl-C stops at once.
-                queue.append(workers.submit(encode, tokens).result if at_once > 1 else partial(encode, tokens))
+                given = tokens, len(ahead)
+                queue.append(workers.submit(encode, *given).result if at_once > 1 else partial(encode, *given))
             try:
                 content = queue.popleft()()
             except Exception as error:

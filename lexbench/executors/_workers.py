@@ -89,7 +89,8 @@ class EncodingQueue:
     def submit(self, documents: Sequence[Document]) -> None:
         """Queue the shard of *documents*."""
         tokens = self._tokeniser.submit(self._encoder.tokenise_documents, documents)
-        self._shards.append(self._worker.submit(lambda: encode_tokens(self._encoder, tokens.result(), self._advance)))
+        count = len(documents)
+        self._shards.append(self._worker.submit(lambda: encode_tokens(self._encoder, tokens.result(), count, self._advance)))
 
     def _count(self, documents: int) -> None:
         self._encoded += documents

@@ -110,7 +110,7 @@ def masked_lm_files(folder: Path, *, documents_only: bool = False) -> Checkpoint
     files = model_files(folder / listed[0].subfolder if listed else folder, MASKED_LMS)
     defaults = sparse_mlm_defaults(folder, files.config, documents_only=documents_only)
     stated = bool(defaults.pop(EXACT_TERMS, False))
-    heads = [path for name in (EXACT_TERMS_FILE, TEXT_HEAD_FILE) if (path := files.folder / name).is_file()]
+    heads = {path: "" for name in (EXACT_TERMS_FILE, TEXT_HEAD_FILE) if (path := files.folder / name).is_file()}
     needed = {EXACT_TERMS: (stated, EXACT_TERMS_FILE), "text_terms": (defaults.get("text_terms"), TEXT_HEAD_FILE)}
     for setting, (value, file) in needed.items():
         if value and files.folder / file not in heads:
@@ -279,11 +279,11 @@ def body_files(folder: Path, *, causal: bool = False) -> CheckpointFiles:
             f"{files.folder}: this model needs its authors' code (auto_map or is_causal in config.json), and lexbench does "
             "not run such code; run it on a server, and type endpoint(url=…, model=…)"
         )
-    behind = {folder / module.subfolder: module.kind for module in modules(folder)[1:] if module.kind in WITH_WEIGHTS}
-    stated = {place.name: tensor_shapes(place, kind) for place, kind in behind.items()}
+    behind = {module.subfolder: module.kind for module in modules(folder)[1:] if module.kind in WITH_WEIGHTS}
+    stated = {place: tensor_shapes(folder / place, kind) for place, kind in behind.items()}
     return replace(
         files,
-        heads=[path for place in behind for path in weight_files(place)],
+        heads={path: place for place in behind for path in weight_files(folder / place)},
         shapes={f"{place}/{name}": shape for place, shapes in stated.items() for name, shape in shapes.items()},
     )
 
@@ -346,9 +346,11 @@ def _tensors_behind(files: CheckpointFiles) -> "dict[str, torch.Tensor]":
     from lexbench.models import loading
 
     found = {
-        f"{path.parent.name}/{name}": tensor for path in files.heads for name, tensor in loading.read_tensors([path]).items()
+        f"{place}/{name}": tensor
+        for path, place in files.heads.items()
+        for name, tensor in loading.read_tensors([path]).items()
     }
-    places = list(dict.fromkeys(path.parent.name for path in files.heads))
+    places = list(dict.fromkeys(files.heads.values()))
     first, second = AUTOENCODER_MATRICES
     found = loading.tied(found, [(f"{place}/{first}", f"{place}/{second}") for place in places])
     described = f"{files.folder}: modules state their tensors ({', '.join(f'{place}/{CONFIG}' for place in places)})"

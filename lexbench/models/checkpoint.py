@@ -76,7 +76,7 @@ class CheckpointFiles:
     weights: Sequence[Path]  # safetensors, or one pytorch_model.bin
     tokenizer: Sequence[Path]
     defaults: dict[str, Any] = field(default_factory=dict)  # settings of the encoder that the folder states
-    heads: Sequence[Path] = ()  # weights of modules behind the model, each in a separate file
+    heads: Mapping[Path, str] = field(default_factory=dict)  # weights of modules behind the model, and the modules' subfolders
     shapes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)  # of their tensors, as the modules state them
     adapter: Adapter | None = None
 

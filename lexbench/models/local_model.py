@@ -2,7 +2,7 @@
 
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from lexbench.models.transformer_model import ModelSpec
 
 DTYPES = ("float32", "bfloat16", "float16", "int8")
+_HALF = ("bfloat16", "float16")
 _LISTED = 5  # unknown settings in one message
 _SHORTEST = 8  # tokens: the special ones of a pair, and some of a text
 
@@ -112,6 +113,14 @@ class LocalModel(Model, ABC):
             return []
         unknown = f", and ignores {listed(found, _LISTED)}" if (found := unknown_settings(config)) else ""
         return [f"{self.model} brings code (auto_map); lexbench runs none of it, and follows config.json{unknown}"]
+
+    def notes(self) -> Sequence[str]:
+        """Return a note if config.json states half precision and nobody asked for it: transformers then computes in that."""
+        config = self.checkpoint_files(fetch(self.model, self.revision)).config
+        stated = str(config.get("dtype") or config.get("torch_dtype") or "").removeprefix("torch.")
+        if self.dtype != "float32" or stated not in _HALF:
+            return []
+        return [f'config.json states {stated}, and lexbench computes in float32; for its rounding, type dtype="{stated}"']
 
     def weight_files(self) -> dict[str, int]:
         """Return the bytes of each file of weights, by its path."""

@@ -15,7 +15,7 @@ from functools import lru_cache
 from typing import Any, ClassVar, TypeVar
 from uuid import uuid4
 
-from lexbench.errors import CommandError, LexbenchError, shortened
+from lexbench.errors import CannotStart, CommandError, LexbenchError, shortened
 from lexbench.outside.http_client import MISSING, HttpClient, checked_address, key_header
 from lexbench.plugins import Model
 from lexbench.registry import runtime
@@ -48,11 +48,16 @@ class ServedModel(Model):
     counts: ClassVar[tuple[str, ...]] = ("batch",)  # settings of a subclass that are whole numbers from 1 up
     made: ClassVar[str] = "vectors"  # what the server computes, in notes
     servers: ClassVar[tuple[str, ...]] = ()  # allowed values of the setting `server` of a subclass
+    whole_address: ClassVar[bool] = False  # whether no route is added to the address, so that it may have parameters
 
     def __post_init__(self) -> None:
         """Raise CommandError for impossible settings."""
         name = type(self).__module__.rpartition(".")[2]
         checked_address(self.url, name)
+        if "?" in self.url and not self.whole_address:
+            raise CommandError(
+                f"{name}: routes are added to the address, so it has no parameters; leave out ?{self.url.partition('?')[2]}"
+            )
         if min(getattr(self, count) for count in self.counts) < 1 or self.retries < 0 or self.timeout <= 0:
             raise CommandError(f"{name}: {', '.join(self.counts)} from 1 up, retries from 0 up, timeout above 0")
         if "{key}" not in self.header.partition(":")[2] or not self.header.partition(":")[0].replace("-", "").isalnum():
@@ -74,7 +79,11 @@ class ServedModel(Model):
 
         Raises CannotStart if the server cannot be reached or denies access, LexbenchError for any other answer.
         """
-        return self.client.ask("POST", path, body)
+        return self.client.ask("POST", self.route(path), body)
+
+    def route(self, path: str) -> str:
+        """Return the *path* that is added to the address, which may end in /v1 like the base_url of OpenAI's clients."""
+        return path.removeprefix("/v1") if self.url.rstrip("/").endswith("/v1") else path
 
     def chat(self, model: str, prompt: str, tokens: int) -> str:
         """Return the answer of a chat *model* to *prompt*, at temperature 0. Raises LexbenchError if there is none."""
@@ -128,6 +137,17 @@ def in_order(entries: Any, count: int, name: str) -> list[Any]:
     return [value for _, value in ordered]
 
 
+def _described(served: ServedModel, path: str) -> dict[str, Any] | None:
+    """Return the description at *path*; None if there is none, e.g. a page of HTML for every path, or an error."""
+    try:
+        said = served.client.ask("GET", served.route(path), accept=MISSING)
+    except CannotStart:  # nothing works
+        raise
+    except LexbenchError:
+        return None
+    return said if isinstance(said, dict) and "error" not in said else None
+
+
 @lru_cache  # once per process
 def server_identity(served: ServedModel) -> Mapping[str, str]:
     """Return how the server describes itself ("said"), and the digest of that.
@@ -135,12 +155,11 @@ def server_identity(served: ServedModel) -> Mapping[str, str]:
     For OpenAI-like servers it is their entry for the model. Without a description no other process can use what it makes.
     """
     model = getattr(served, "model", "")
-    said: Any = served.client.ask("GET", "/info", accept=MISSING)
+    said = _described(served, "/info")
     if said is None:
-        listed = served.client.ask("GET", "/v1/models", accept=MISSING)
-        entries = listed.get("data", []) if isinstance(listed, dict) else []
+        entries = (_described(served, "/v1/models") or {}).get("data") or []
         said = next((entry for entry in entries if isinstance(entry, dict) and entry.get("id") == model), None)
-    if not isinstance(said, dict):
+    if said is None:
         return {"said": "nothing", SESSION: hashlib.sha256(f"{_SESSION} {served.url} {model}".encode()).hexdigest()}
     lasting = {name: value for name, value in said.items() if name not in ("created", "permission")}  # they change at its start
     text = json.dumps(lasting, sort_keys=True)

@@ -175,10 +175,15 @@ class TransformerKeys(NamedTuple):
     expansion: Mapping[str, Any]  # of queries, for late interaction; {}: none
 
 
-def transformer(folder: Path, config: Mapping[str, Any], task: str = "feature-extraction") -> TransformerKeys:
-    """Return what the module Transformer in *folder* says; *config* is its config.json. *task* is what it must be for."""
+def transformer(
+    folder: Path, config: Mapping[str, Any], task: str = "feature-extraction", kind: str = "SentenceTransformer"
+) -> TransformerKeys:
+    """Return what the module Transformer in *folder* says; *config* is its config.json. *task* is what it must be for.
+
+    *kind* is the class of the whole model, for messages.
+    """
     name = next((name for name in (TRANSFORMER, *OLD_TRANSFORMER) if (folder / name).is_file()), TRANSFORMER)
-    keys = Keys(folder / name, optional=True)
+    keys = Keys(folder / name, optional=True, kind=kind)
     length = keys.count("max_seq_length")
     length = length or length_limit(folder, config)  # since version 6
     keys.only("transformer_task", task)
@@ -197,11 +202,19 @@ def transformer(folder: Path, config: Mapping[str, Any], task: str = "feature-ex
     found = TransformerKeys(
         keys.count("query_length") or length,
         keys.count("document_length") or length,
-        keys.typed("do_lower_case", False),
+        keys.typed("do_lower_case", False) and not _lower_cases(folder),
         expansion,
     )
     keys.end("unpad_inputs")
     return found
+
+
+def _lower_cases(folder: Path) -> bool:
+    """Return whether the tokenizer in *folder* lower-cases texts itself."""
+    normalizer = optional_json(folder / "tokenizer.json").get("normalizer") or {}
+    steps = normalizer.get("normalizers") or [normalizer]
+    by_itself = any(step.get("type") == "Lowercase" or step.get("lowercase") is True for step in steps)
+    return by_itself and optional_json(folder / "tokenizer_config.json").get("do_lower_case") is not False
 
 
 def length_limit(folder: Path, config: Mapping[str, Any]) -> int:
@@ -297,7 +310,7 @@ def _activation(keys: Keys) -> list[str]:
 
 def splade_pooling(folder: Path) -> tuple[str, str]:
     """Return how the module SpladePooling in *folder* pools, "max" or "sum", and its activation."""
-    keys = Keys(folder / "config.json")
+    keys = Keys(folder / "config.json", kind="SparseEncoder")
     found = keys.take("pooling_strategy", "max"), keys.take("activation_function", "relu")
     if found[0] not in ("max", "sum"):
         raise keys.refusal("pooling_strategy", found[0])

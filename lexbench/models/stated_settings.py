@@ -104,7 +104,7 @@ def expression_of_folder(folder: Path) -> str:  # noqa: PLR0911 - one for each k
     by_its_authors = "HF_ColBERT" in architectures or (folder / _METADATA).is_file()
     if by_its_authors or stated.get("model_type") in (_MULTI, "ColBERT") or _of_pylate(kinds):
         return f"late_interaction(model={model})"
-    if kinds and stated.get("model_type", _SINGLE) == _SINGLE:
+    if kinds and (stated.get("model_type") or _SINGLE) == _SINGLE:
         usual = kinds[:2] == ["Transformer", "Pooling"] and set(kinds[2:]) <= {*HEAD_MODULES, "Dropout"}
         return f"dense(model={model})" if usual and _has_known_body(folder) else by_the_library(folder)
     if any("SequenceClassification" in name for name in architectures):
@@ -123,10 +123,19 @@ def check_body(folder: Path, model_types: Collection[str]) -> None:
     model_type = optional_json(place / "config.json").get("model_type")
     if model_type is None or model_type in model_types or not modules(folder):
         return
-    named = optional_json(folder / ABOUT).get("model_type")
-    kind = named if named in (_SPARSE, _MULTI) else ""
-    hint = f"give the object: lexbench.run(data, [{kind}(FOLDER)])" if kind else f"type {by_the_library(folder)}"
+    hint = stated_object(folder) or f"type {by_the_library(folder)}"
     raise CommandError(f"{place}: lexbench does not compute model_type {model_type!r}; {hint}")
+
+
+def give_object(kind: str) -> str:
+    """Return what to do with a folder of sentence-transformers that lexbench cannot read; *kind* is the class of its object."""
+    return f"give the object: lexbench.run(data, [{kind}(FOLDER)])"
+
+
+def stated_object(folder: Path) -> str:
+    """Return what to do with a *folder* that states a class that `sentence_transformer` does not run; else ""."""
+    kind = optional_json(folder / ABOUT).get("model_type")
+    return give_object(kind) if kind in (_SPARSE, _MULTI) else ""
 
 
 def by_the_library(folder: Path) -> str:
@@ -202,7 +211,7 @@ def _sparse_encoder_settings(folder: Path, config: Mapping[str, Any], *, documen
     strategy, activation = splade_pooling(pooled)
     if activation not in _ACTIVATIONS:
         raise CommandError(f"{folder}: its activation is {activation!r}; lexbench does {', '.join(_ACTIVATIONS)}")
-    stated, keys = about(folder, _SPARSE), transformer(place, config, "fill-mask")
+    stated, keys = about(folder, _SPARSE), transformer(place, config, "fill-mask", _SPARSE)
     found = routes(folder) if documents_only else None
     cut = length_limit(folder / found.query[0].subfolder, {}) if found and found.query else 0  # of queries, by their tokenizer
     if keys.lowercase:
@@ -237,21 +246,22 @@ def sparse_latent_defaults(folder: Path, config: Mapping[str, Any]) -> dict[str,
             f"{folder}: a model of {' and '.join(kinds)}; the encoder `sparse_latent` takes sentence-transformers models of "
             f"Transformer, Pooling and {_AUTOENCODER}, with or without Normalize between them"
         )
-    stated, keys = about(folder, _SPARSE), transformer(folder / place.subfolder, config, "feature-extraction")
+    stated, keys = about(folder, _SPARSE), transformer(folder / place.subfolder, config, kind=_SPARSE)
     pooled = pooling(folder / between[0].subfolder)
     if pooled.pooling not in _OF_LATENT_STATES:
         known = ", ".join(_OF_LATENT_STATES)
         raise CommandError(f"{folder}: it pools states by {pooled.pooling!r} before its {_AUTOENCODER}; lexbench does {known}")
-    read = Keys(folder / autoencoder.subfolder / "config.json")
+    read = Keys(folder / autoencoder.subfolder / "config.json", kind=_SPARSE)
     _check_similarity(folder, stated, "dot")
     scalings = ["length"] * (len(between) - 1) + ["layer_norm"] * read.typed("normalize", False)
     active = read.count("k")
     read.end("input_dim", "hidden_dim", "k_aux", "dead_threshold")  # the two last are for training
     if len(scalings) > 1:
         raise CommandError(f"{folder}: it scales states by Normalize and by its {_AUTOENCODER}; lexbench does one of them")
+    if not pooled.pools_prompt and _prompts(stated):
+        raise CommandError(f"{folder}: it leaves prompts out of its pooling (include_prompt); {give_object(_SPARSE)}")
     return {
         "pooling": pooled.pooling,
-        **({} if pooled.pools_prompt else {"pool_prompts": False}),
         "scaling": scalings[0] if scalings else "none",
         "active": stated.terms or active,
         **_prompts(stated),
@@ -262,7 +272,10 @@ def sparse_latent_defaults(folder: Path, config: Mapping[str, Any]) -> dict[str,
 def _check_similarity(folder: Path, stated: About, *done: str) -> None:
     """Raise CommandError if the similarity of *folder* is none of those *done*, or if it cuts vectors that cannot be cut."""
     if stated.similarity and stated.similarity not in done:
-        raise CommandError(f"{folder}: its similarity is {stated.similarity} ({ABOUT}); this encoder does {', '.join(done)}")
+        known, hint = ", ".join(done), stated_object(folder)
+        raise CommandError(
+            f"{folder}: its similarity is {stated.similarity} ({ABOUT}); this encoder does {known}{'; ' * bool(hint)}{hint}"
+        )
 
 
 def _prompts(stated: About) -> dict[str, str]:
@@ -381,7 +394,7 @@ def _multi_vector_settings(folder: Path, config: Mapping[str, Any], listed: list
     """Return the settings of a MultiVectorEncoder of sentence-transformers 6: its prompts are texts, and no markers."""
     if listed[0].kind != "Transformer":
         raise CommandError(f"{folder}: a model of {' and '.join(one.kind for one in listed)}, which has no Transformer first")
-    stated, keys = about(folder, _MULTI), transformer(folder / listed[0].subfolder, config)
+    stated, keys = about(folder, _MULTI), transformer(folder / listed[0].subfolder, config, kind=_MULTI)
     _check_similarity(folder, stated, "maxsim")
     steps, skipped, expansion = head(folder, listed[1:], "token_embeddings"), mask(folder, listed), dict(keys.expansion)
     words = " ".join(skipped.words)

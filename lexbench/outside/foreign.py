@@ -1,13 +1,15 @@
 """What retrievers outside lexbench share: `command`, `url`, and functions and objects given to `lexbench.run`.
 
-They answer `{query id: {document id: score}}`, or with a list per query: (document id, score) pairs, rows with an id and a
-score, or ids alone, best first. This module checks such answers and turns them into hits.
+They answer `{query id: {document id: score}}`, or with a list per query: (document id, score) pairs, rows or objects with an
+id and a score, or ids alone, best first; or with a list of ids and one of scores. This module checks such answers and turns
+them into hits.
 """
 
 import os
+import sys
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, redirect_stdout, suppress
 from dataclasses import dataclass, field
 from numbers import Integral
 from pathlib import Path
@@ -17,11 +19,12 @@ from uuid import uuid4
 import numpy as np
 from numpy.typing import NDArray
 
+from lexbench.datasets.memory import rows_in
 from lexbench.errors import LexbenchError, echoed, one_line, shortened
 from lexbench.plugins import Retriever, Searcher
 from lexbench.storage.artifact_folder import SESSION
 from lexbench.storage.node import Node
-from lexbench.storage.rows import plain
+from lexbench.storage.rows import is_frame, plain
 from lexbench.trec.ids import encode as encode_ids
 from lexbench.trec.ids import lookup
 from lexbench.trec.qrels import DOC_IDS
@@ -33,12 +36,15 @@ _PROCESS = uuid4().hex
 
 @contextmanager
 def process_kept() -> Iterator[None]:
-    """Undo what code of others changes for the whole process: the current folder, and how NumPy treats errors."""
+    """Undo what code of others changes for the whole process: the current folder, NumPy's errors, and the standard output.
+
+    What it prints goes to the standard error, because the standard output may be JSON.
+    """
     here = None
     with suppress(OSError):  # the current folder may be gone
         here = Path.cwd()
     try:
-        with np.errstate():
+        with np.errstate(), redirect_stdout(sys.stderr):
             yield
     finally:
         if here is not None:
@@ -128,7 +134,10 @@ class ForeignSearcher(Searcher):
         }
         for fault, wrong in faults.items():
             if wrong.any():
-                raise self._error(query, f"document {echoed(ids[int(wrong.argmax())])} {fault}")
+                at = int(wrong.argmax())
+                is_number = fault.endswith("corpus") and isinstance(pairs[at][0], Integral)
+                hint = "; a number must be the id of a document, not its position" if is_number else ""
+                raise self._error(query, f"document {echoed(ids[at])} {fault}{hint}")
         self._steps[query] = int((scores[1:] > scores[:-1]).sum()), int((scores[1:] < scores[:-1]).sum())
         order = np.lexsort((docs, -scores))[:k]
         return docs[order], scores[order]
@@ -149,17 +158,42 @@ def _scored(answer: Any) -> list[tuple[Any, Any]]:
         raise TypeError(f"{type(answer).__name__} is no list")
     if isinstance(answer, set | frozenset):
         raise TypeError("a set has no order")
-    items = list(answer)
+    items = [_row(item) for item in (rows_in(answer, "the answer") if is_frame(answer) else answer)]
     if all(map(_is_id, items)):
         return _ranked(items)
+    if len(items) == _PAIR and all(map(is_column, items)) and len({all(map(_is_id, item)) for item in items}) == _PAIR:
+        ids, scores = items if all(map(_is_id, items[0])) else items[::-1]
+        return _checked(list(zip(ids, scores, strict=True)))
     return _rows(items) if all(isinstance(item, Mapping) for item in items) else _pairs(items)
 
 
+def is_column(values: Any) -> bool:
+    """Return whether *values* are a list of ids alone, or of numbers alone."""
+    if not isinstance(values, list | tuple | np.ndarray):
+        return False
+    return all(map(_is_id, values)) or all(map(_is_number, values))
+
+
+def _row(item: Any) -> Any:
+    """Return an object with an id, e.g. a hit of Pyserini or a Document of LangChain, as a row with names; else *item*."""
+    if isinstance(item, Mapping | list | np.ndarray) or _is_id(item) or _is_number(item):
+        return item
+    if isinstance(item, tuple):
+        return item._asdict() if hasattr(item, "_asdict") and len(item) != _PAIR else item
+    row = {name: value for name in (*_ROW_IDS, *_ROW_SCORES) if (value := getattr(item, name, None)) is not None}
+    beside = getattr(item, "metadata", None)
+    if isinstance(beside, Mapping) and row.keys().isdisjoint(_ROW_IDS):
+        row |= {name: beside[name] for name in _ROW_IDS if name in beside}
+    return row or item
+
+
 def _pairs(items: Sequence[Any]) -> list[tuple[Any, Any]]:
-    """Return (document id, score) pairs; also those of (rank, document id) pairs."""
+    """Return (document id, score) pairs; also those of (score, document id) and (rank, document id) pairs that are clear."""
     if not all(isinstance(item, list | tuple | np.ndarray) and len(item) == _PAIR for item in items):
         raise TypeError("not all of it are ids, pairs or rows")
-    pairs = [(one, other) for one, other in items]
+    pairs = [(_id_in(one), other) for one, other in items]
+    if all(_is_number(one) and not _is_id(one) and isinstance(other, str) for one, other in pairs):
+        pairs = [(other, one) for one, other in pairs]
     counted = [one for one, _ in pairs] in (list(range(len(pairs))), list(range(1, len(pairs) + 1)))
     if counted and all(isinstance(other, str) for _, other in pairs):
         return _ranked([other for _, other in pairs])
@@ -181,17 +215,28 @@ def _checked(pairs: list[tuple[Any, Any]]) -> list[tuple[Any, Any]]:
 _PAIR = 2
 _SHOWN = 120  # characters of a reason in a message
 _ROW_IDS = ("_id", "id", *DOC_IDS)
-_ROW_SCORES = ("score", "similarity", "relevance_score")
+_ROW_SCORES = ("score", "_score", "similarity", "relevance_score")
+_POSITION = "corpus_id"  # of sentence-transformers' semantic_search, if it is a number
+
+
+def _id_in(value: Any) -> Any:
+    """Return the id in a row, and any other *value* unchanged."""
+    row = _row(value)
+    return next((row[name] for name in _ROW_IDS if name in row), value) if isinstance(row, Mapping) else value
 
 
 def _rows(rows: Sequence[Mapping[str, Any]]) -> list[tuple[Any, Any]]:
     """Return the documents of *rows* with named columns. Raises ValueError if nobody can tell the id or the score."""
     name = next((name for name in _ROW_IDS if name in rows[0]), None)
-    score = next((name for name in _ROW_SCORES if name in rows[0]), None)
+    if name == _POSITION and isinstance(rows[0][name], Integral):
+        raise ValueError(f"{name} is a position among the texts that were searched; give the document's id, e.g. ids[position]")
+    score, *others = [name for name in _ROW_SCORES if name in rows[0]] or [""]
+    if others:
+        raise ValueError(f"is the score in {score!r} or in {others[0]!r}? Leave one of them out")
     there = ", ".join(map(str, rows[0]))
     if name is None or any(name not in row for row in rows):
         raise ValueError(f"a row has no id; there is: {there}")
-    if score is None:
+    if not score:
         if others := [key for key, value in rows[0].items() if key != name and _is_number(value) and key != "rank"]:
             raise ValueError(f"a row has no score; is it {others[0]!r}? Call it score, higher is better")
         return _ranked([row[name] for row in rows])

@@ -7,16 +7,18 @@ so that keys and texts reach no other server. A key is sent to another machine o
 import io
 import json
 import os
+import re
 import ssl
 import time
 import urllib.request
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from email.utils import parsedate_to_datetime
 from functools import partial
 from http.client import HTTPResponse
 from ipaddress import ip_address
 from typing import Any, TypeVar
-from urllib.parse import urlsplit
+from urllib.parse import parse_qsl, urlsplit
 
 import urllib3
 from urllib3.exceptions import HTTPError, NewConnectionError, ReadTimeoutError, SSLError
@@ -40,21 +42,24 @@ _FIRST_WAIT = 0.5  # seconds; it doubles each time
 _LARGEST = 1 << 30  # bytes of an answer
 _POOL = 64  # connections that are kept
 _SHOWN = 200  # characters of an answer in a message
+_SECRET = re.compile(r"(?:key|token|secret|password|passwd|signature)$", re.IGNORECASE)  # names of parameters in an address
 
 
 def checked_address(url: str, called: str) -> str:
-    """Return *url* without a slash at its end. Raises CommandError, naming *called*, if it is malformed or has a password."""
+    """Return *url* without a slash at its end. Raises CommandError, naming *called*, if it is malformed or has a secret."""
     try:
         parts = urlsplit(url)
-        usable = parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port or 1) > 0 and not url.split()[1:]
+        host, names = parts.netloc, [name for name, _ in parse_qsl(parts.query, keep_blank_values=True)]
+        usable = parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port or 1) > 0
+        usable = usable and not url.split()[1:] and "#" not in url
     except ValueError:  # no number as the port, half of an IPv6 address
-        usable = False
-    if not usable:
-        raise CommandError(f'{called}: {url!r} is no address; write it like "http://localhost:8080"')
-    if parts.username or parts.password:
+        host, names, usable = url, [], False
+    if "@" in host or any(map(_SECRET.search, names)):
         raise CommandError(
             f"{called}: results show the address, so write no name and no key in it; set an environment variable"
         )
+    if not usable:
+        raise CommandError(f'{called}: {url!r} is no address; write it like "http://localhost:8080"')
     return url.rstrip("/")
 
 
@@ -139,7 +144,9 @@ class HttpClient:
         return answer if read is None else self.understood(answer, read, form, path)
 
     def _parsed(self, response: urllib3.BaseHTTPResponse) -> Any:
-        """Return the JSON in a response. Raises ValueError if there is none."""
+        """Return the JSON in a response. Raises ValueError if there is none, or if it is compressed, which nobody asked for."""
+        if (form := response.headers.get("Content-Encoding", "identity")) != "identity":
+            raise ValueError(f"it is compressed: {visible(form)}")
         return json.loads(response.data, object_pairs_hook=self._hook) if response.data else {}
 
     def understood(self, answer: Any, read: Callable[[Any], T], form: str, path: str = "") -> T:
@@ -174,7 +181,10 @@ class HttpClient:
         self._answered = True
         self.repeated += len(response.retries.history) if response.retries else 0
         if response.status in _BUSY:
-            raise self._gave_up(path, f"status {response.status}")
+            said = ""
+            with suppress(ValueError, RecursionError):
+                said = f": {_reason(self._parsed(response))}" if response.data else ""
+            raise self._gave_up(path, f"status {response.status}", said)
         if response.status in _MOVED:
             goal = shortened(visible(response.headers.get("Location", "")), _SHOWN)
             raise LexbenchError(
@@ -209,10 +219,10 @@ class HttpClient:
             path, f"no complete answer in {self._timeout:g} s" if isinstance(found, ReadTimeoutError) else said
         )
 
-    def _gave_up(self, path: str, problem: str) -> CannotStart:
-        """Return the error for a server that has the same *problem* again and again."""
+    def _gave_up(self, path: str, problem: str, said: str = "") -> CannotStart:
+        """Return the error for a server that has the same *problem* again and again; *said* is what it says of it."""
         times = f"{self._retries + 1} times"
-        return CannotStart(f"{self._place(path)}: {problem}, {times}; is the server running, and is it overloaded?")
+        return CannotStart(f"{self._place(path)}: {problem}, {times}{said}; is the server running, and is it overloaded?")
 
 
 class _Retry(urllib3.Retry):

@@ -43,6 +43,7 @@ class Url(ServedModel, ForeignRetriever):
     score: str = optional("score")
 
     made: ClassVar[str] = "ranked lists"
+    whole_address: ClassVar[bool] = True
     counts: ClassVar[tuple[str, ...]] = ("batch", "parallel")
 
     def __post_init__(self) -> None:

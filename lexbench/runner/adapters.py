@@ -1,37 +1,28 @@
 """Objects and functions given to `lexbench.run`, made into plug-ins: the rest of lexbench sees subclasses of the base classes.
 
-`object_encoders` makes encoders, this module search systems, whose answers `lexbench.outside.foreign` checks.
+`object_encoders` makes encoders, `object_searches` search systems.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
-from inspect import Parameter, isasyncgenfunction, iscoroutinefunction
-from pathlib import Path
+from inspect import isasyncgenfunction, iscoroutinefunction
 from typing import Any
-from uuid import uuid4
 
-from lexbench.artifacts.corpora import StoredTexts
-from lexbench.artifacts.searches import RetrieverIndex
 from lexbench.errors import CommandError, LexbenchError
-from lexbench.outside.foreign import Ask, ForeignRetriever
 from lexbench.plugins import Encoder, Retriever
 from lexbench.runner.object_encoders import (
     FORMS,
     encoder_of_corpus_model,
     encoder_of_object,
-    fields,
     name_of,
     parameters,
-    subclass,
     with_kind,
 )
-from lexbench.storage.artifact_folder import SESSION
-from lexbench.storage.node import Node
-from lexbench.types import Corpus
+from lexbench.runner.object_searches import needed, pyterrier_system, search_system, takes_depth, takes_queries
 
 _VECTORS = ("documents", "queries")
 _OF_PAIRS = (("predict", "rank"), ("compute_score",))  # methods of rerankers: sentence-transformers, FlagEmbedding
-_ENCODING = ("transform", "forward")  # methods of scikit-learn and torch that may be functions from texts to vectors
+_ENCODING = ("transform", "forward", "embed")  # methods, e.g. of scikit-learn and torch, that may turn texts into vectors
+_SEARCHING = ("retrieve", "invoke", "get_relevant_documents", "query")  # methods of search systems, each with a form of its own
 _ACCEPTED = (
     "a name such as 'bm25', an object with encode, with encode_document and encode_query, with embed_documents and "
     "embed_query, or with search(queries, k), or "
@@ -55,10 +46,10 @@ def adapted(item: Any) -> Any:
     if (vectors := _vectors(item)) is not None:
         return vectors
     functions = (item, *(getattr(item, name, None) for names in _FORMS for name in names))
-    if any(isasyncgenfunction(one) or iscoroutinefunction(one) for one in functions):
-        raise CommandError(
-            f"{name_of(item)} is asynchronous; give a function that waits, e.g. lambda texts: asyncio.run(encode(texts))"
-        )
+    if waiting := next((one for one in functions if isasyncgenfunction(one) or iscoroutinefunction(one)), None):
+        given = ", ".join(one.name for one in parameters(waiting) if one.name != "self") or "texts"
+        called = f"asyncio.run({waiting.__name__}({given}))"
+        raise CommandError(f"{name_of(item)} is asynchronous; give a function that waits, e.g. lambda {given}: {called}")
     make = next((make for names, make in _FORMS.items() if all(hasattr(item, name) for name in names)), None)
     if make is None and any(all(hasattr(item, name) for name in names) for names in _OF_PAIRS):
         raise CommandError(
@@ -66,12 +57,27 @@ def adapted(item: Any) -> Any:
             'rerank(bm25, cross_encoder(model="FOLDER"))'
         )
     if make is None and callable(item):
-        make = _FUNCTIONS.get(_arguments(item))
+        make = search_system if takes_depth(item) else _encoder_of_function if len(needed(item)) == 1 else None
     if make is None:
-        method = next((name for name in _ENCODING if hasattr(item, name)), "")
-        hint = f"give its method, OBJECT.{method}; or else " if method else "give "
-        raise CommandError(f"{name_of(item)} cannot be benchmarked; {hint}{_ACCEPTED}")
+        raise _refusal(item)
     return make(item)
+
+
+def _encoder_of_function(item: Any) -> Encoder:
+    """Return an encoder of a function. Raises CommandError if it does not return vectors."""
+    try:
+        return encoder_of_object(item)
+    except LexbenchError as error:
+        hint = "; a function that searches takes two arguments, queries and k" if takes_queries(item) else ""
+        raise CommandError(f"{error}{hint}") from error
+
+
+def _refusal(item: Any) -> CommandError:
+    """Return the error for an object that is neither an encoder nor a search system."""
+    hints = {name: f"give its method, OBJECT.{name}; or else " for name in _ENCODING}
+    hints |= {name: f"give a function, e.g. lambda query, k: OBJECT.{name}(query); or else " for name in _SEARCHING}
+    hint = next((said for name, said in hints.items() if hasattr(item, name)), "give ")
+    return CommandError(f"{name_of(item)} cannot be benchmarked; {hint}{_ACCEPTED}")
 
 
 def _vectors(item: Any) -> Encoder | None:
@@ -93,82 +99,11 @@ def _vectors(item: Any) -> Encoder | None:
     return DenseVectors.from_arrays(**item)
 
 
-def _arguments(function: Callable[..., Any]) -> int:
-    """Return how many arguments a function needs; the number of documents counts even if it has a default."""
-    positional = (one for one in parameters(function) if one.kind.name.startswith("POSITIONAL"))
-    return sum(one.default is Parameter.empty or one.name in ("k", "top_k") for one in positional)
-
-
-# ---- search systems --------------------------------------------------------------------------------------------------------
-
-
-class ForeignSearch(ForeignRetriever):
-    """A function or object that searches. Its index, if it has one, is in memory, so no other process can use it."""
-
-    def __init__(self, item: Any, search: Callable[..., Any], *, takes_corpus: bool = False) -> None:
-        self._item, self._search, self.takes_corpus = item, search, takes_corpus
-        self._session = uuid4().hex
-
-    def identity(self) -> Mapping[str, str]:
-        """Return what no other session has."""
-        return {SESSION: self._session}
-
-    @property
-    def called(self) -> str:
-        """The name of the object or function."""
-        return name_of(self._item)
-
-    def parts(self, corpus: StoredTexts) -> Mapping[str, Node[Any]]:
-        """Return the corpus, and the index that the object keeps."""
-        return {**super().parts(corpus), "index": RetrieverIndex(corpus, self)}
-
-    def build(self, corpus: Corpus, path: Path) -> None:
-        """Let the object index the documents: {document id: {"title": ..., "text": ...}}, as in beir."""
-        if self.takes_corpus:
-            self._texts = {document.doc_id: fields(document) for document in corpus.documents()}
-        elif hasattr(self._item, "index"):
-            self._item.index({document.doc_id: fields(document) for document in corpus.documents()})
-
-    def asker(self) -> Ask:
-        """Return the function that searches."""
-        return partial(self._search, self._texts) if self.takes_corpus else self._search
-
-
-def _search_system(item: Any) -> Retriever:
-    """Return a retriever of a function, or of the method `search`. Raises CommandError if it takes unknown arguments."""
-    search = getattr(item, "search", item)
-    known, count = parameters(search), _arguments(search)
-    made = subclass(ForeignSearch, item)
-    if known and known[0].name == "corpus":  # of beir
-        return made(item, lambda corpus, queries, k: search(corpus, queries, k, "cos_sim"), takes_corpus=True)  # type: ignore[no-any-return]
-    if known and count != 2:  # noqa: PLR2004 - queries and k
-        raise CommandError(f"{name_of(item)}: its search takes {count} arguments; it must take two, queries and k")
-    return made(item, search)  # type: ignore[no-any-return]
-
-
-def _pyterrier(transformer: Any) -> Retriever:
-    """Return a retriever of a transformer of PyTerrier, which takes and returns data frames."""
-    import pandas as pd
-
-    def search(queries: Mapping[str, str], _k: int) -> dict[str, list[tuple[str, float]]]:
-        found = transformer.transform(pd.DataFrame({"qid": list(queries), "query": list(queries.values())}))
-        if lacking := {"qid", "docno", "score"} - set(found.columns):
-            there = ", ".join(map(str, found.columns))
-            raise LexbenchError(f"{name_of(transformer)}: its result has no column {min(lacking)}; it has: {there}")
-        answers: dict[str, list[tuple[str, float]]] = {}
-        for query, doc_id, score in zip(found["qid"], found["docno"], found["score"], strict=True):
-            answers.setdefault(str(query), []).append((doc_id, score))
-        return answers
-
-    return subclass(ForeignSearch, transformer)(transformer, search)  # type: ignore[no-any-return]
-
-
-# How objects are recognised: by the first of these groups of methods that they have; functions by their number of arguments.
+# How objects are recognised: by the first of these groups of methods that they have.
 _FORMS: Mapping[Sequence[str], Callable[[Any], Any]] = {
-    ("transform", "transform_iter"): _pyterrier,
-    ("index", "search"): _search_system,
+    ("transform", "transform_iter"): pyterrier_system,
+    ("index", "search"): search_system,
     ("encode_queries", "encode_corpus"): encoder_of_corpus_model,
     **dict.fromkeys(FORMS, encoder_of_object),
-    ("search",): _search_system,
+    ("search",): search_system,
 }
-_FUNCTIONS: Mapping[int, Callable[[Any], Any]] = {1: encoder_of_object, 2: _search_system}

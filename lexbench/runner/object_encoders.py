@@ -16,7 +16,7 @@ from uuid import uuid4
 
 import numpy as np
 
-from lexbench.arrays.vectors import converted, kind_of, metric_of, similarity_of, unit_length
+from lexbench.arrays.vectors import converted, kind_of, metric_of, rows_of, similarity_of, unit_length
 from lexbench.artifacts.describe import StandIn
 from lexbench.errors import CommandError, LexbenchError, one_line, shortened
 from lexbench.models.stated_modules import unused_prompts
@@ -53,6 +53,7 @@ _SHOWN_ROLES = {value for pair in _ROLE_VALUES for value in pair}
 _UNGIVEN = ("instruction", "instructions", "query_instruction", "prompt", "prefix", "task_description")  # what queries may need
 _PAIRS = (  # of methods that take lists: for documents, for queries
     ("encode_documents", "encode_queries"),
+    ("encode_docs", "encode_queries"),
     ("encode_passages", "encode_queries"),
     ("encode_passage", "encode_query"),
     ("encode_corpus", "encode_query"),
@@ -65,6 +66,7 @@ _OTHER_NAMES = ("similarity_function", "similarity_metric", "score_function", "s
 _LIBRARY = "sentence_transformers."
 _INNER = ("model", "_model", "client", "_client")  # attributes in which wrappers of LangChain, LlamaIndex and mteb keep a model
 _ASKED = "what kind of vectors are these?"
+_BEFORE = "zebra"  # comes behind _ASKED in every order: of letters, of falling lengths, and reversed
 _ROUNDING = 0.02  # of the largest component
 _WIDE = 8  # dimensions from which whole numbers look strange
 _PROBES = np.array([[0.5, -1.0, 2.0, 0.25], [1.5, 1.0, -0.5, 3.0], [-2.0, 0.75, 1.0, 1.0]], np.float32)
@@ -169,7 +171,8 @@ def called(item: Any, encode: Callable[[list[Any]], T], texts: list[Any]) -> T:
         raise
     except (Exception, SystemExit) as error:  # its exit is not that of the program
         said = shortened(one_line(str(error)), _REASON) or "without a message"
-        raise LexbenchError(f"{name_of(item)} cannot encode: {type(error).__name__}: {said}") from error
+        hint = "; it got a list of texts: a function of one text says so by `text: str`" if "'list' object" in said else ""
+        raise LexbenchError(f"{name_of(item)} cannot encode: {type(error).__name__}: {said}{hint}") from error
 
 
 def _only_value(returned: Any) -> tuple[Any, str]:
@@ -313,9 +316,12 @@ def encoder_of_object(item: Any) -> Encoder:
         made.remember(line)
     if stated:
         made.remember(f"its vectors are compared by {stated.similarity}, as it states ({stated.where})")
-    first, again = made.encode_query([_ASKED]), made.encode_query([_ASKED])
-    if _differ(first, again):
-        made.remember("one text got two different vectors; if the model is in training mode, call its eval()")
+    first, again = made.encode_query([_ASKED]), made.encode_query([_BEFORE, _ASKED])
+    if _differ(first, rows_of(again, np.array([1])) if isinstance(again, MultiVectors) else again[[1]]):
+        made.remember(
+            "one text got two different vectors, alone and behind another text: call eval() of a model in training mode, and "
+            "return vectors in the order of the texts"
+        )
     object.__setattr__(made, "kind", kind_of(first))  # a class variable
     return made
 

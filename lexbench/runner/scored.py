@@ -20,6 +20,7 @@ from lexbench.datasets.corpus import StoredCorpus
 from lexbench.datasets.dataset import Dataset
 from lexbench.datasets.passages import DOCUMENTS
 from lexbench.encodings.shards import Encodings
+from lexbench.errors import visible
 from lexbench.measures import DocumentTokens, function_keys, with_threshold
 from lexbench.measures import parse as parse_measure
 from lexbench.measures import score as score_run
@@ -259,7 +260,9 @@ _DEPTHS = (10, 100)
 
 def model_notes(system: System, dataset: str) -> list[Note]:
     """Return the notes of encoders and rerankers, and warnings about encoders that were trained on the tested queries."""
-    lines = [Note("model", line) for member in trained_members(system.retriever) for line in member.notes()]
+    said = (member.notes() for member in trained_members(system.retriever))
+    every = (line for lines in said for line in ([lines] if isinstance(lines, str) else lines))  # a text has letters
+    lines = [Note("model", visible(str(line))) for line in every]
     lines += [
         Note(
             "seen in training",

@@ -152,12 +152,14 @@ def _as_expression(text: str) -> str:
         return f"run_file({written})"
     if not path.is_dir() or (path.name == text and text in {*retrievers(), *registry.names("encoders"), *catalog.names()}):
         return text
-    from lexbench.models.stated_settings import expression_of_folder
+    from lexbench.models.stated_settings import expression_of_folder, stated_object
 
     if not is_model_folder(path):
         raise CommandError(f"{no_model(path)}, or an expression such as bm25")
     if expression := expression_of_folder(path):
         return expression
+    if hint := stated_object(path):
+        raise CommandError(f"{text}: lexbench does not compute its modules; {hint}")
     raise CommandError(
         f"the files in {text} do not say what model it is; type sparse_mlm(model={written})@impact, dense(model={written}), or "
         f"late_interaction(model={written})"

@@ -98,15 +98,19 @@ class Run:
     def from_hits(cls, query_ids: Iterable[str], hits: Hits, table: NDArray[np.bytes_]) -> "Run":
         """Make a run from a searcher's hits: row i is the list of query i, and -1 is no document.
 
-        *table* has the ids of the corpus by position. Raises LexbenchError if a score is not finite or a document is repeated.
+        *table* has the ids of the corpus by position. Raises LexbenchError for an unknown position, a score that is not finite,
+        or a repeated document.
         """
         query_ids = tuple(query_ids)
         docs, scores = np.asarray(hits.docs), np.asarray(hits.scores)
         if docs.shape != scores.shape or docs.shape[:-1] != (len(query_ids),):
             raise ValueError(f"hits of {len(query_ids)} queries have docs of shape {docs.shape} and scores of {scores.shape}")
         present = docs >= 0
-        if docs.size and int(docs.max()) >= len(table):
-            raise ValueError(f"hits name position {docs.max()} in a corpus of {len(table)} documents")
+        if docs.size and not -1 <= int(docs.min()) <= int(docs.max()) < len(table):
+            wrong = docs.max() if docs.max() >= len(table) else docs.min()
+            raise LexbenchError(
+                f"a search found position {wrong} in a corpus of {len(table):,} documents; -1 stands for no document"
+            )
         return cls._make(query_ids, present.sum(axis=1), docs[present], scores[present], table)
 
     @classmethod
