@@ -2,6 +2,7 @@
 
 import base64
 import hashlib
+import inspect
 import json
 import os
 import shutil
@@ -9,7 +10,9 @@ import subprocess
 import sys
 from dataclasses import dataclass
 from functools import partial
+from importlib import import_module
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 import tiny
@@ -197,10 +200,81 @@ def test_a_module_counts_with_the_modules_it_imports(fast, tmp_path):
     assert found(tmp_path / "a", WORDS) == found(tmp_path / "b", WORDS) != found(tmp_path / "a", BROKEN)
 
 
-def test_a_class_without_source_is_another_one_in_each_session():
-    """A plug-in that was typed at a prompt cannot be known again, so nothing of it is reused."""
-    space = {"__name__": "nowhere"}
+READS = """
+import importlib
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+HERE = Path(__file__).parent
+FOLDER = os.path.dirname(__file__)
+
+
+@dataclass(frozen=True)
+class Reader:
+    size: int = 1
+    file: str = "unknown.txt"
+
+    def answer(self):
+        import lazy_helper
+        named = importlib.import_module("named_helper")
+        texts = [Path(__file__).with_name("beside.txt"), HERE / "data" / "inside.txt", f"{FOLDER}/ending.txt", "working.txt"]
+        return lazy_helper, named, texts, HERE.glob("pattern_*.json")
+"""
+READ = (
+    "beside.txt",
+    "data/inside.txt",
+    "ending.txt",
+    "pattern_1.json",
+    "lazy_helper.py",
+    "named_helper.py",
+    "work/working.txt",
+)
+
+
+@pytest.fixture
+def reader(tmp_path, monkeypatch):
+    """Return a class whose source names files of data and modules, all of which are there, and the folder of its module."""
+    tiny.write_files(tmp_path, {"reader.py": READS, "other.txt": "", **dict.fromkeys(READ, "1")})
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.chdir(tmp_path / "work")
+    yield import_module("reader").Reader, tmp_path
+    del sys.modules["reader"]
+
+
+@pytest.mark.parametrize("name", READ)
+def test_what_the_source_names_counts(reader, name):
+    """A file of data, and a module that is imported later, change the digest of a plug-in if they are named in its source."""
+    cls, folder = reader
+    before = code.code_digest(cls)
+    (folder / "other.txt").write_text("2")
+    assert code.code_digest(cls) == before
+    (folder / name).write_text("2")
+    assert code.code_digest(cls) != before
+
+
+@pytest.mark.parametrize("name", ["beside.txt", "data"])
+def test_a_file_or_folder_that_a_setting_names_counts(reader, name):
+    """A plug-in of another package need not have `identity` to be known by the content of what its settings name."""
+    cls, folder = reader
+    (folder / "settings").mkdir()
+    place = shutil.copytree(folder / "data", folder / "settings" / "data").parent / name
+    place.exists() or place.write_text("1")
+    before = describe(cls(file=str(place)))
+    assert describe(cls(file=str(place))) == before
+    (place / "inside.txt" if place.is_dir() else place).write_text("2")
+    assert describe(cls(file=str(place))) != before
+    assert "files" not in describe(cls(file=str(Path.cwd())))
+
+
+@pytest.mark.parametrize("name", ["nowhere", "notebook"])
+def test_a_class_without_a_file_is_another_one_in_each_session(monkeypatch, name):
+    """A plug-in that was typed at a prompt or in a notebook may use what is redefined later, so nothing of it is reused."""
+    space = vars(ModuleType(name))
     exec("from dataclasses import dataclass\n@dataclass(frozen=True)\nclass Typed:\n    size: int = 1\n", space)
+    if name == "notebook":  # where Python finds the source of a cell
+        monkeypatch.setitem(sys.modules, name, ModuleType(name))
+        monkeypatch.setattr(inspect, "getsource", lambda _cls: "class Typed: ...")
 
     assert not is_lasting(describe(space["Typed"]()))
 

@@ -74,6 +74,13 @@ def _file_digest(path: Path, algorithm: str, _size: int, _times: tuple[int, int]
     return file_digest(path, algorithm)
 
 
+def digests_below(path: str) -> dict[str, str]:
+    """Return the digest of a file, or of each file below a folder by its name there."""
+    top = Path(path)
+    files = sorted(file for file in top.rglob("*") if file.is_file()) if top.is_dir() else [top]
+    return {file.relative_to(top).as_posix(): cached_file_digest(file) for file in files}
+
+
 def open_file(path: Path) -> BinaryIO:
     """Open a file for reading bytes, decompressed if its first bytes are those of gzip, bzip2 or xz.
 
