@@ -14,12 +14,18 @@ from importlib import import_module
 from pathlib import Path
 from types import ModuleType
 
+import numpy as np
 import pytest
 import tiny
 
 import lexbench
+from lexbench import Hits, Retriever, Searcher
 from lexbench.artifacts.describe import describe, is_lasting
+from lexbench.runner import jobs
+from lexbench.runner.plan import plan_dataset
 from lexbench.storage import code
+from lexbench.storage.reading import cached_file_digest
+from lexbench.storage.store import Store
 
 ROOT = Path(lexbench.__file__).parents[1]
 SEARCH = """
@@ -410,3 +416,65 @@ def test_what_is_no_index_of_git_is_refused():
     """Other bytes raise ValueError, so that the files count as changed."""
     with pytest.raises(ValueError, match="no index of git"):
         list(code.read_git_index(b"DIRX" + bytes(8)))
+
+
+# ---- files that change while they are used ---------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Changing(Retriever):
+    """A plug-in of a file, which becomes another one in a step."""
+
+    file: str
+    at: str
+
+    def identity(self):
+        """Return the digest of the file."""
+        return {"file": cached_file_digest(Path(self.file))}
+
+    def build(self, corpus, path):
+        """Write the number of documents."""
+        (path / "count.json").write_text(json.dumps(len(corpus)))
+        self.change("build")
+
+    def open(self, path):
+        """Return a searcher that always finds the first documents."""
+        return Finding(self, json.loads((path / "count.json").read_text()))
+
+    def change(self, step):
+        """Write another content into the file."""
+        if step == self.at:
+            Path(self.file).write_text("2")
+
+
+@dataclass(frozen=True)
+class Finding(Searcher):
+    """Finds the first documents for every query."""
+
+    plugin: Changing
+    documents: int
+
+    def encode(self, queries):
+        """Return the queries."""
+        self.plugin.change("search")
+        return list(queries)
+
+    def search(self, encoded, k):
+        """Return the first documents."""
+        docs = np.arange(min(k, self.documents), dtype=np.int32)
+        return Hits(np.tile(docs, (len(encoded), 1)), np.ones((len(encoded), len(docs)), np.float32))
+
+
+@pytest.mark.parametrize("step", ["build", "search", "never"])
+def test_files_that_change_while_they_are_used_give_no_artifact(tmp_path, bread, step):
+    """A model folder that a training overwrites meanwhile fails in one line, and nothing of it is kept."""
+    (tmp_path / "model.txt").write_text("1")
+    store = Store(tmp_path / "store")
+    plan = plan_dataset(str(bread), {"changing": Changing(str(tmp_path / "model.txt"), step)}, ["nDCG@10"], 10)
+    (outcome,) = jobs.run(plan, store)
+    kept = {path.parent.parent.name for path in store.root.glob("*/*/manifest.json")}
+    assert (
+        kept - {"corpora", "queries"} == {"build": set(), "search": {"indexes"}, "never": {"indexes", "runs", "results"}}[step]
+    )
+    assert not list(store.root.glob("*/*/part-*"))
+    assert step == "never" or "files that it is made from changed meanwhile; give the same command again" in outcome.error

@@ -3,6 +3,7 @@
 The key of an artifact is a digest of its key facts: those of the node, and the keys of its parts.
 """
 
+import shutil
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -15,7 +16,7 @@ from lexbench.display.progress import Progress
 from lexbench.errors import LexbenchError
 from lexbench.executors import executor as named_executor
 from lexbench.plugins import Executor
-from lexbench.storage.artifact_folder import KeyFacts, digest
+from lexbench.storage.artifact_folder import CHANGED, KeyFacts, digest
 from lexbench.storage.code import recoded, without_code
 from lexbench.storage.drafting import Draft
 from lexbench.storage.node import REFERENCE, Node, Parts, Place, Stored, open_at
@@ -167,6 +168,9 @@ class Graph:
                 draft = Draft(slot.unfinished, self.progress, executor=self.executor)
                 with compiling.announced(self.progress.note):
                     node.make(draft, Parts(nodes, places, self._opened))
+                if lasting and without_code({"format": FORMAT, **node.facts()}) != without_code(self.own_facts(node)):
+                    shutil.rmtree(slot.unfinished)  # no process may continue it
+                    raise LexbenchError(f"{node.label()}: {CHANGED}")
                 for stored in {name: one for place in places.values() for name, one in place.artifacts().items()}.values():
                     draft.watch.add(stored.folder)
                 draft.watch.write(slot.unfinished)

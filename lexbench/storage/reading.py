@@ -15,7 +15,7 @@ from contextlib import suppress
 from functools import cache, lru_cache
 from pathlib import Path
 from shlex import quote
-from typing import Any, BinaryIO, NamedTuple, TypeVar, cast
+from typing import Any, BinaryIO, NamedTuple, TypeAlias, TypeVar, cast
 
 import msgspec
 
@@ -49,6 +49,9 @@ class Strict(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
 Table = TypeVar("Table", bound=Strict)
 
 
+FileState: TypeAlias = tuple[int, int, int]
+
+
 class Block(NamedTuple):
     """Some whole lines of a file."""
 
@@ -64,13 +67,17 @@ def file_digest(path: Path, algorithm: str = "sha256") -> str:
 
 def cached_file_digest(path: Path, algorithm: str = "sha256") -> str:
     """Return the digest of a file's bytes; while its size and times do not change, each process reads it once."""
+    return _file_digest(path.resolve(), algorithm, file_state(path))
+
+
+def file_state(path: Path) -> FileState:
+    """Return what changes whenever a file is written to, for keys of caches of one process."""
     status = path.stat()
-    times = status.st_mtime_ns, status.st_ctime_ns  # the first can be set back
-    return _file_digest(path.resolve(), algorithm, status.st_size, times)
+    return status.st_size, status.st_mtime_ns, status.st_ctime_ns  # the first time can be set back
 
 
 @cache
-def _file_digest(path: Path, algorithm: str, _size: int, _times: tuple[int, int]) -> str:
+def _file_digest(path: Path, algorithm: str, _state: FileState) -> str:
     return file_digest(path, algorithm)
 
 
