@@ -105,6 +105,8 @@ def _faults_of_encoded(expression: Expression, node: Mapping[str, Any]) -> Itera
         yield f"it has {node.get('plugin')} in place of an encoder with an engine"
         return
     settings = node.get("settings", {})
+    if _tail(settings.get("encoder")) == "":
+        yield "it has no encoder"
     if expression.head.name in known_names():
         yield from _faults_of_model("encoders", expression.head, settings.get("encoder"))
     if expression.engine:
