@@ -749,12 +749,19 @@ def _contradict(one: Result, other: Result) -> bool:
         return False
     if not _has_model(one.recipe):
         return True
-    for measure in one.per_query.keys() & other.per_query.keys():
-        pairs = list(zip(one.per_query[measure], other.per_query[measure], strict=True))
-        changed = sum(abs(value - second) > _SAME for value, second in pairs)
-        if changed > _MOST_CHANGED * len(pairs) or abs(one.means[measure] - other.means[measure]) > _MOST_MOVED:
-            return True
-    return False
+    both = one.per_query.keys() & other.per_query.keys()
+    return any(beyond_rounding(one.recipe, one.per_query[measure], other.per_query[measure]) for measure in both)
+
+
+def beyond_rounding(recipe: Any, ours: Sequence[float], theirs: Sequence[float], rounding: float = _SAME) -> bool:
+    """Return whether values per query (queries,) of a system with this *recipe* differ by more than its models may round.
+
+    Differences up to *rounding* are none.
+    """
+    changed = sum(abs(value - other) > rounding for value, other in zip(ours, theirs, strict=True))
+    if not _has_model(recipe):
+        return changed > 0
+    return changed > _MOST_CHANGED * len(ours) or abs(sum(ours) - sum(theirs)) > _MOST_MOVED * len(ours)
 
 
 def _has_model(recipe: Any) -> bool:
