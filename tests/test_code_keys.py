@@ -9,7 +9,7 @@ import shutil
 import subprocess
 import sys
 from dataclasses import dataclass
-from functools import partial
+from functools import partial, wraps
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
@@ -21,6 +21,8 @@ import tiny
 import lexbench
 from lexbench import Hits, Retriever, Searcher
 from lexbench.artifacts.describe import describe, is_lasting
+from lexbench.artifacts.graph import Graph
+from lexbench.retrievers.bm25 import BM25Searcher
 from lexbench.runner import jobs
 from lexbench.runner.plan import plan_dataset
 from lexbench.storage import code
@@ -478,3 +480,36 @@ def test_files_that_change_while_they_are_used_give_no_artifact(tmp_path, bread,
     )
     assert not list(store.root.glob("*/*/part-*"))
     assert step == "never" or "files that it is made from changed meanwhile; give the same command again" in outcome.error
+
+
+# ---- functions that are replaced at run time -------------------------------------------------------------------------------
+
+
+def test_a_function_that_a_process_replaces_is_named_and_nothing_is_kept(tmp_path, bread, monkeypatch):
+    """A notebook or a sitecustomize.py may change what lexbench does without a change of any file."""
+    store, plan = Store(tmp_path / "store"), plan_dataset(str(bread), ["bm25"], ["nDCG@10"], 10)
+    assert code.replaced() == []
+    (honest,) = jobs.run(plan, store)
+    kept = sorted(store.root.glob("*/*/manifest.json"))
+    search = BM25Searcher.search
+    monkeypatch.setattr(jobs, "replaced", code.replaced)
+    monkeypatch.setattr(BM25Searcher, "search", wraps(search)(lambda self, encoded, k: worse(search(self, encoded, k))))
+    (other,) = jobs.run(plan, store)
+    name = f"{search.__module__}.{search.__qualname__}"
+    assert code.replaced() == [name]
+    assert other.result.means != honest.result.means
+    assert f"this process has replaced {name}, which no digest of code shows" in [note.text for note in other.result.notes]
+    assert sorted(store.root.glob("*/*/manifest.json")) == kept
+    assert not list(store.root.glob("sessions/*/*/*/manifest.json"))
+
+
+def worse(hits):
+    """Return for each query what was found for another one."""
+    return Hits(hits.docs[::-1], hits.scores[::-1])
+
+
+@pytest.mark.parametrize("change", [property(lambda _self: 1), classmethod(lambda _cls: 1), type("Other", (), {})])
+def test_a_property_a_method_or_a_class_that_is_replaced_is_named(monkeypatch, change):
+    """Not only plain functions decide what lexbench does."""
+    monkeypatch.setattr(Graph, "replacement", change, raising=False)
+    assert code.replaced() == [f"{Graph.__module__}.Graph.replacement"]

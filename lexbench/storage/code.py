@@ -20,10 +20,11 @@ import sysconfig
 from base64 import urlsafe_b64encode
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from functools import cache
+from functools import cache, cached_property, partial
 from importlib import metadata
 from importlib.util import find_spec
 from pathlib import Path
+from types import FunctionType, ModuleType
 from typing import Any, NamedTuple
 
 from lexbench.storage.artifact_folder import digest
@@ -33,6 +34,7 @@ CODE = "code"  # in key facts: the digest of code that is not part of a released
 _OWN = Path(__file__).resolve().parents[1]
 _INSTALLED = tuple({Path(sysconfig.get_path(name)).resolve() for name in ("stdlib", "platstdlib", "purelib", "platlib")})
 _SUFFIXES = (".py", ".so", ".pyd")
+_WRAPPED = {property: "fget", cached_property: "func", partial: "func", staticmethod: "__func__", classmethod: "__func__"}
 _FILE_NAME = re.compile(r"/?[\w.][\w ./+-]{0,200}|[\w/-]*\*[\w-]*\.[\w.]+")  # also patterns such as data/*.txt
 _GIT_ENTRY = ">10L20sH"  # see gitformat-index(5)
 _GIT_EXTENDED = 0x4000
@@ -290,6 +292,35 @@ def _unreleased() -> dict[str, str]:
         for name, path in files.items()
         if known.get(name) not in (_blob(path.read_bytes()), _blob(path.read_bytes().replace(b"\r\n", b"\n")), _record(path))
     }
+
+
+def replaced() -> list[str]:
+    """Return the functions and classes of lexbench that another module has replaced in this process, by their places.
+
+    For example, a notebook, a conftest.py or a sitecustomize.py can do so, and no digest of a file shows it.
+    """
+    found = []
+    for name, module in sorted(sys.modules.items()):
+        if name.partition(".")[0] == _OWN.name and isinstance(module, ModuleType):
+            classes = [one for one in vars(module).values() if isinstance(one, type) and one.__module__ == name]
+            spaces = {name: vars(module), **{f"{name}.{one.__name__}": vars(one) for one in classes}}
+            tops = ((f"{place}.{key}", _top_of(value)) for place, space in spaces.items() for key, value in space.items())
+            found += [place for place, top in tops if top == "__main__" or (top and top != _OWN.name and _is_of_user(top))]
+    return found
+
+
+@cache
+def _is_of_user(top: str) -> bool:
+    place = _place(top)
+    return place is not None and not place.installed
+
+
+def _top_of(value: Any) -> str:
+    """Return the top package or module that defines a class or function, also in a property or method; "" for other values."""
+    if isinstance(value, type):
+        return str(value.__module__).partition(".")[0]
+    function = value if isinstance(value, FunctionType) else getattr(value, _WRAPPED.get(type(value), "py_func"), None)
+    return function.__globals__.get("__name__", "").partition(".")[0] if isinstance(function, FunctionType) else ""
 
 
 def _blob(content: bytes) -> str:
