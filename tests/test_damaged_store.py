@@ -144,6 +144,18 @@ def test_a_wrong_clock_makes_no_result_the_newest(store, capsys):
     ended(capsys, 0, "leaderboard", "--results", "mine")
 
 
+def test_an_index_of_another_version_is_said(store, capsys):
+    """A result names packages of another version, and another machine, that made what it was searched in."""
+    path = one(store, "indexes", MEASURED)
+    measured = json.loads(path.read_bytes())
+    del measured["sha256"]
+    assert "were made earlier" not in ended(capsys, 0, *RUN).out
+    measured["versions"]["lexbench"], measured["machine"]["processor"] = "0.0.1", "Another CPU"
+    path.write_text(json.dumps(measured | {"sha256": digest(measured)}))
+    said = " ".join(ended(capsys, 0, *RUN).out.split())
+    assert said.count("bm25 on tiny: its indexes were made earlier or elsewhere: lexbench 0.0.1, Another CPU") == 1
+
+
 def test_a_manifest_with_a_nul_in_a_name_is_damage(store, capsys):
     """A manifest that names a file with a NUL is one line and no traceback, and the same run again succeeds."""
     path = one(store, "results", MANIFEST)

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from glob import escape
 from pathlib import Path
 from typing import TypeVar
 
@@ -91,6 +92,12 @@ def read_measurement(folder: Path) -> Measurement:
     """
     found = _read(folder, Measurement)
     return msgspec.structs.replace(found, started="") if impossible_date(found.started) else found
+
+
+def parts_of(folder: Path) -> Iterator[Path]:
+    """Yield the folders in the store of everything that an artifact was made from, as far as it is there."""
+    for name in _read(folder, ArtifactMeasurement).parts:
+        yield from folder.parents[1].glob(f"*/{escape(name)}")
 
 
 def _read(folder: Path, kind: type[M]) -> M:
