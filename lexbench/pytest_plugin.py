@@ -48,7 +48,8 @@ def lexbench_gate(request: pytest.FixtureRequest) -> Callable[..., Any]:
         given, data = (None if isinstance(one, str | Path) else one for one in (system, dataset))
         try:
             gate = Gate(name=name, dataset="in memory" if data else str(dataset), system=label, **settings)
-            measured = measure(gate, root, Store(), system=given, data=data)
+            store = Store()
+            measured = measure(gate, root, store, system=given, data=data)
             before, now = read_baselines(file).get(name), measured.baseline()
             if request.config.getoption("--lexbench-update"):
                 file.parent.mkdir(exist_ok=True)
@@ -59,7 +60,7 @@ def lexbench_gate(request: pytest.FixtureRequest) -> Callable[..., Any]:
             if before is None:
                 pytest.fail(f"{name} has no baseline; accept the present scores: pytest --lexbench-update", pytrace=False)
             gates = max(1, len(list(folder.glob("*.json"))))
-            report = check(gate, measured, before, tests=COMMITS * gates)
+            report = check(gate, measured, before, store, tests=COMMITS * gates)
         except LexbenchError as error:
             pytest.fail(str(error).replace("lexbench gate update", "pytest --lexbench-update"), pytrace=False)
         if report.verdict == "fail":

@@ -660,7 +660,10 @@ def check_comparable(labelled: Iterable[tuple[str, Result]]) -> None:
     """Raise CannotStart if results on one dataset, each with a label, have different queries, judgements, corpora or rules."""
     seen: dict[str, tuple[str, object]] = {}  # by fact: the first label that has it, and its value
     for label, result in labelled:
-        for what, value in {"contract": result.contract, **result.digests, "query ids": result.query_ids}.items():
+        facts = {"contract": result.contract, **result.digests, "query ids": result.query_ids}
+        if (documents := result.counts.documents) is not None:  # a run file is scored without them
+            facts["number of documents"] = documents
+        for what, value in facts.items():
             first, known = seen.setdefault(what, (label, value))
             if known != value:
                 different = "" if isinstance(value, list) else f" {str(known)[:_SHOWN_DIGITS]} and {str(value)[:_SHOWN_DIGITS]}"
@@ -746,12 +749,19 @@ def _contradict(one: Result, other: Result) -> bool:
         return False
     if not _has_model(one.recipe):
         return True
-    for measure in one.per_query.keys() & other.per_query.keys():
-        pairs = list(zip(one.per_query[measure], other.per_query[measure], strict=True))
-        changed = sum(abs(value - second) > _SAME for value, second in pairs)
-        if changed > _MOST_CHANGED * len(pairs) or abs(one.means[measure] - other.means[measure]) > _MOST_MOVED:
-            return True
-    return False
+    both = one.per_query.keys() & other.per_query.keys()
+    return any(beyond_rounding(one.recipe, one.per_query[measure], other.per_query[measure]) for measure in both)
+
+
+def beyond_rounding(recipe: Any, ours: Sequence[float], theirs: Sequence[float], rounding: float = _SAME) -> bool:
+    """Return whether values per query (queries,) of a system with this *recipe* differ by more than its models may round.
+
+    Differences up to *rounding* are none.
+    """
+    changed = sum(abs(value - other) > rounding for value, other in zip(ours, theirs, strict=True))
+    if not _has_model(recipe):
+        return changed > 0
+    return changed > _MOST_CHANGED * len(ours) or abs(sum(ours) - sum(theirs)) > _MOST_MOVED * len(ours)
 
 
 def _has_model(recipe: Any) -> bool:
@@ -810,7 +820,14 @@ def _stored_texts(folder: Path, suite: str, result: Result) -> QueryTexts | None
 
 def files_of(folder: Path) -> list[Path]:
     """Return the files of a folder of results, sorted by suite and name."""
-    return sorted((folder / "results").glob("*/*.json"))
+    return [path for path in json_files(folder) if path.suffix == ".json" and path.parents[1] == folder / "results"]
+
+
+def json_files(folder: Path) -> list[Path]:
+    """Return all files of JSON where results are, sorted; hidden ones are other programs', e.g. the Finder's."""
+    top = folder / "results"
+    files = (path for path in top.rglob("*") if path.suffix.lower() == ".json")
+    return sorted(path for path in files if not any(part.startswith(".") for part in path.relative_to(top).parts))
 
 
 def write_results(

@@ -99,6 +99,8 @@ def suite(name: str) -> Suite:
         raise UnknownName("suite", name, suite_names(), see="lexbench list suites")
     content = read_toml(path, Suite)
     if own := name.endswith(".toml"):
+        if (other := toml_files().get(content.id)) and read_toml(other, Suite) != content:
+            raise InvalidFile(f"{path}: {content.id!r} is the id of another suite; give it an id of its own")
         add_suite_folder(path.resolve().parent)
     folders = {}
     for index, dataset in enumerate(content.datasets):

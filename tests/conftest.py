@@ -70,6 +70,14 @@ def own_store(tmp_path_factory):
         yield
 
 
+@pytest.fixture(scope="session", autouse=True)
+def may_replace():
+    """Let tests replace functions of lexbench, and use what the store kept before."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("lexbench.runner.jobs.replaced", list)
+        yield
+
+
 @pytest.fixture(scope="session")
 def bread() -> Path:
     """Return the BEIR folder of our own collection, for tests that need no published one."""

@@ -1,6 +1,7 @@
 """LoRA adapters: merged as peft applies them, by every kind of model; what cannot be merged is refused by name."""
 
 import json
+import os
 import shutil
 
 import checkpoints
@@ -16,6 +17,7 @@ from lexbench.encoders.sparse_mlm import SparseMLM
 from lexbench.errors import CommandError, InvalidFile, LexbenchError, MissingData
 from lexbench.models import architectures
 from lexbench.models.checkpoint import digests
+from lexbench.models.transformer_model import ModelSpec, loaded
 
 pytestmark = pytest.mark.filterwarnings("ignore:`is_gradient_checkpointing` is deprecated:FutureWarning")  # of peft
 
@@ -202,3 +204,24 @@ def test_files_that_do_not_fit_are_refused(tmp_path, bert):
     with pytest.raises(CommandError, match="does not merge into a reranker; merge it with peft"):
         architectures.classifier_files(words)
     assert digests(Dense.checkpoint_files(odd))["weights"] != digests(Dense.checkpoint_files(bert))["weights"]
+
+
+@pytest.mark.parametrize("changed", ["lora/adapter_model.safetensors", "base/model.safetensors"])
+def test_a_model_in_memory_is_loaded_again_if_its_files_or_those_of_its_base_have_changed(tmp_path, changed):
+    """Other bytes in a file of the same size and, as it says, of the same time are another model."""
+    (tmp_path / "base").mkdir()
+    for name in ("config.json", "model.safetensors"):
+        (tmp_path / "base" / name).write_text("{}")
+    adapter(tmp_path / "lora", tmp_path / "base", {QUERY: pair(4, 4)})
+    spec = ModelSpec(str(tmp_path / "lora"), None, "float32", "cpu")
+    first = loaded(new_model, spec)
+    assert loaded(new_model, spec) is first
+    path, times = tmp_path / changed, (tmp_path / changed).stat()
+    path.write_bytes(path.read_bytes()[::-1])
+    os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))
+    assert loaded(new_model, spec) is not first
+
+
+def new_model(_spec):
+    """Return something new, in place of a model."""
+    return object()

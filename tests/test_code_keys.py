@@ -2,21 +2,32 @@
 
 import base64
 import hashlib
+import inspect
 import json
 import os
 import shutil
 import subprocess
 import sys
 from dataclasses import dataclass
-from functools import partial
+from functools import partial, wraps
+from importlib import import_module
 from pathlib import Path
+from types import ModuleType
 
+import numpy as np
 import pytest
 import tiny
 
 import lexbench
+from lexbench import Hits, Retriever, Searcher
 from lexbench.artifacts.describe import describe, is_lasting
+from lexbench.artifacts.graph import Graph
+from lexbench.retrievers.bm25 import BM25Searcher
+from lexbench.runner import jobs
+from lexbench.runner.plan import plan_dataset
 from lexbench.storage import code
+from lexbench.storage.reading import cached_file_digest
+from lexbench.storage.store import Store
 
 ROOT = Path(lexbench.__file__).parents[1]
 SEARCH = """
@@ -197,10 +208,81 @@ def test_a_module_counts_with_the_modules_it_imports(fast, tmp_path):
     assert found(tmp_path / "a", WORDS) == found(tmp_path / "b", WORDS) != found(tmp_path / "a", BROKEN)
 
 
-def test_a_class_without_source_is_another_one_in_each_session():
-    """A plug-in that was typed at a prompt cannot be known again, so nothing of it is reused."""
-    space = {"__name__": "nowhere"}
+READS = """
+import importlib
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+HERE = Path(__file__).parent
+FOLDER = os.path.dirname(__file__)
+
+
+@dataclass(frozen=True)
+class Reader:
+    size: int = 1
+    file: str = "unknown.txt"
+
+    def answer(self):
+        import lazy_helper
+        named = importlib.import_module("named_helper")
+        texts = [Path(__file__).with_name("beside.txt"), HERE / "data" / "inside.txt", f"{FOLDER}/ending.txt", "working.txt"]
+        return lazy_helper, named, texts, HERE.glob("pattern_*.json")
+"""
+READ = (
+    "beside.txt",
+    "data/inside.txt",
+    "ending.txt",
+    "pattern_1.json",
+    "lazy_helper.py",
+    "named_helper.py",
+    "work/working.txt",
+)
+
+
+@pytest.fixture
+def reader(tmp_path, monkeypatch):
+    """Return a class whose source names files of data and modules, all of which are there, and the folder of its module."""
+    tiny.write_files(tmp_path, {"reader.py": READS, "other.txt": "", **dict.fromkeys(READ, "1")})
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.chdir(tmp_path / "work")
+    yield import_module("reader").Reader, tmp_path
+    del sys.modules["reader"]
+
+
+@pytest.mark.parametrize("name", READ)
+def test_what_the_source_names_counts(reader, name):
+    """A file of data, and a module that is imported later, change the digest of a plug-in if they are named in its source."""
+    cls, folder = reader
+    before = code.code_digest(cls)
+    (folder / "other.txt").write_text("2")
+    assert code.code_digest(cls) == before
+    (folder / name).write_text("2")
+    assert code.code_digest(cls) != before
+
+
+@pytest.mark.parametrize("name", ["beside.txt", "data"])
+def test_a_file_or_folder_that_a_setting_names_counts(reader, name):
+    """A plug-in of another package need not have `identity` to be known by the content of what its settings name."""
+    cls, folder = reader
+    (folder / "settings").mkdir()
+    place = shutil.copytree(folder / "data", folder / "settings" / "data").parent / name
+    place.exists() or place.write_text("1")
+    before = describe(cls(file=str(place)))
+    assert describe(cls(file=str(place))) == before
+    (place / "inside.txt" if place.is_dir() else place).write_text("2")
+    assert describe(cls(file=str(place))) != before
+    assert "files" not in describe(cls(file=str(Path.cwd())))
+
+
+@pytest.mark.parametrize("name", ["nowhere", "notebook"])
+def test_a_class_without_a_file_is_another_one_in_each_session(monkeypatch, name):
+    """A plug-in that was typed at a prompt or in a notebook may use what is redefined later, so nothing of it is reused."""
+    space = vars(ModuleType(name))
     exec("from dataclasses import dataclass\n@dataclass(frozen=True)\nclass Typed:\n    size: int = 1\n", space)
+    if name == "notebook":  # where Python finds the source of a cell
+        monkeypatch.setitem(sys.modules, name, ModuleType(name))
+        monkeypatch.setattr(inspect, "getsource", lambda _cls: "class Typed: ...")
 
     assert not is_lasting(describe(space["Typed"]()))
 
@@ -336,3 +418,98 @@ def test_what_is_no_index_of_git_is_refused():
     """Other bytes raise ValueError, so that the files count as changed."""
     with pytest.raises(ValueError, match="no index of git"):
         list(code.read_git_index(b"DIRX" + bytes(8)))
+
+
+# ---- files that change while they are used ---------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Changing(Retriever):
+    """A plug-in of a file, which becomes another one in a step."""
+
+    file: str
+    at: str
+
+    def identity(self):
+        """Return the digest of the file."""
+        return {"file": cached_file_digest(Path(self.file))}
+
+    def build(self, corpus, path):
+        """Write the number of documents."""
+        (path / "count.json").write_text(json.dumps(len(corpus)))
+        self.change("build")
+
+    def open(self, path):
+        """Return a searcher that always finds the first documents."""
+        return Finding(self, json.loads((path / "count.json").read_text()))
+
+    def change(self, step):
+        """Write another content into the file."""
+        if step == self.at:
+            Path(self.file).write_text("2")
+
+
+@dataclass(frozen=True)
+class Finding(Searcher):
+    """Finds the first documents for every query."""
+
+    plugin: Changing
+    documents: int
+
+    def encode(self, queries):
+        """Return the queries."""
+        self.plugin.change("search")
+        return list(queries)
+
+    def search(self, encoded, k):
+        """Return the first documents."""
+        docs = np.arange(min(k, self.documents), dtype=np.int32)
+        return Hits(np.tile(docs, (len(encoded), 1)), np.ones((len(encoded), len(docs)), np.float32))
+
+
+@pytest.mark.parametrize("step", ["build", "search", "never"])
+def test_files_that_change_while_they_are_used_give_no_artifact(tmp_path, bread, step):
+    """A model folder that a training overwrites meanwhile fails in one line, and nothing of it is kept."""
+    (tmp_path / "model.txt").write_text("1")
+    store = Store(tmp_path / "store")
+    plan = plan_dataset(str(bread), {"changing": Changing(str(tmp_path / "model.txt"), step)}, ["nDCG@10"], 10)
+    (outcome,) = jobs.run(plan, store)
+    kept = {path.parent.parent.name for path in store.root.glob("*/*/manifest.json")}
+    assert (
+        kept - {"corpora", "queries"} == {"build": set(), "search": {"indexes"}, "never": {"indexes", "runs", "results"}}[step]
+    )
+    assert not list(store.root.glob("*/*/part-*"))
+    assert step == "never" or "files that it is made from changed meanwhile; give the same command again" in outcome.error
+
+
+# ---- functions that are replaced at run time -------------------------------------------------------------------------------
+
+
+def test_a_function_that_a_process_replaces_is_named_and_nothing_is_kept(tmp_path, bread, monkeypatch):
+    """A notebook or a sitecustomize.py may change what lexbench does without a change of any file."""
+    store, plan = Store(tmp_path / "store"), plan_dataset(str(bread), ["bm25"], ["nDCG@10"], 10)
+    assert code.replaced() == []
+    (honest,) = jobs.run(plan, store)
+    kept = sorted(store.root.glob("*/*/manifest.json"))
+    search = BM25Searcher.search
+    monkeypatch.setattr(jobs, "replaced", code.replaced)
+    monkeypatch.setattr(BM25Searcher, "search", wraps(search)(lambda self, encoded, k: worse(search(self, encoded, k))))
+    (other,) = jobs.run(plan, store)
+    name = f"{search.__module__}.{search.__qualname__}"
+    assert code.replaced() == [name]
+    assert other.result.means != honest.result.means
+    assert f"this process has replaced {name}, which no digest of code shows" in [note.text for note in other.result.notes]
+    assert sorted(store.root.glob("*/*/manifest.json")) == kept
+    assert not list(store.root.glob("sessions/*/*/*/manifest.json"))
+
+
+def worse(hits):
+    """Return for each query what was found for another one."""
+    return Hits(hits.docs[::-1], hits.scores[::-1])
+
+
+@pytest.mark.parametrize("change", [property(lambda _self: 1), classmethod(lambda _cls: 1), type("Other", (), {})])
+def test_a_property_a_method_or_a_class_that_is_replaced_is_named(monkeypatch, change):
+    """Not only plain functions decide what lexbench does."""
+    monkeypatch.setattr(Graph, "replacement", change, raising=False)
+    assert code.replaced() == [f"{Graph.__module__}.Graph.replacement"]

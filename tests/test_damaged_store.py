@@ -10,7 +10,8 @@ import tiny
 from tiny import answer, ended
 
 from lexbench.cli import code
-from lexbench.storage.artifact_folder import MANIFEST, MEASURED
+from lexbench.storage.artifact_folder import MANIFEST, MEASURED, digest
+from lexbench.storage.stopwatch import read_measurement
 
 RUN = ["run", "dataset", "tiny", "-r", "bm25", "-r", "bm25(k1=2.0)", "-m", "RR@10"]
 
@@ -99,6 +100,60 @@ def test_a_result_that_the_judgements_contradict_is_not_used_again(store, capsys
     assert f"remove it, and run it again: lexbench store remove {name}" in shown.err
     ended(capsys, 0, "store", "remove", name)
     ended(capsys, 0, *RUN)
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "fault"),
+    [
+        ("recipe", {"plugin": "retrievers/bm25", "version": 2, "settings": {}}, "its recipe is not that of its run"),
+        ("contract", "tiny@1", "its contract is not that of its key"),
+        ("digests", {}, "its qrels is not that of its key"),
+    ],
+)
+def test_a_result_that_its_key_contradicts_is_named(store, capsys, field, value, fault):
+    """Its recipe, contract and judgements follow from the key facts of the artifact and of its run."""
+    path = one(store, "results", "result.json")
+    rewrite(path, json.loads(path.read_bytes()) | {field: value})
+    for words in (["list", "results"], RUN):
+        assert fault in ended(capsys, 1, *words).err
+    (item,) = json.loads(ended(capsys, 1, "store", "check", "--json").out)["damaged"]
+    assert item["fault"] == fault
+
+
+def test_results_that_were_exchanged_are_found(store, capsys):
+    """`store check` compares the documents that a result keeps with those of its run."""
+    paths = [one(store, "results", "result.json"), next(store.glob("results/*k1*/result.json"))]
+    results = [json.loads(path.read_bytes()) for path in paths]
+    for path, result, other in zip(paths, results, reversed(results), strict=True):
+        own = {name: result[name] for name in ("system", "notation", "recipe")}
+        rewrite(path, other | own | {"top": [" ".join(reversed(one.split())) for one in other["top"]]})
+    damaged = json.loads(ended(capsys, 1, "store", "check", "--json").out)["damaged"]
+    assert {item["fault"] for item in damaged} == {"the documents that it keeps are not those of its run"}
+    assert len(damaged) == 2
+
+
+def test_a_wrong_clock_makes_no_result_the_newest(store, capsys):
+    """A date in the future says nothing: the result has no date, and can be published."""
+    path = one(store, "results", MEASURED)
+    measured = json.loads(path.read_bytes())
+    del measured["sha256"]
+    measured["started"] = "2099-01-01T00:00:00+00:00"
+    path.write_text(json.dumps(measured | {"sha256": digest(measured)}))
+    assert read_measurement(path.parent).started == ""
+    ended(capsys, 0, *RUN, "--results", "mine")
+    ended(capsys, 0, "leaderboard", "--results", "mine")
+
+
+def test_an_index_of_another_version_is_said(store, capsys):
+    """A result names packages of another version, and another machine, that made what it was searched in."""
+    path = one(store, "indexes", MEASURED)
+    measured = json.loads(path.read_bytes())
+    del measured["sha256"]
+    assert "were made earlier" not in ended(capsys, 0, *RUN).out
+    measured["versions"]["lexbench"], measured["machine"]["processor"] = "0.0.1", "Another CPU"
+    path.write_text(json.dumps(measured | {"sha256": digest(measured)}))
+    said = " ".join(ended(capsys, 0, *RUN).out.split())
+    assert said.count("bm25 on tiny: its indexes were made earlier or elsewhere: lexbench 0.0.1, Another CPU") == 1
 
 
 def test_a_manifest_with_a_nul_in_a_name_is_damage(store, capsys):

@@ -75,6 +75,9 @@ def test_a_picture_is_drawn_when_its_data_change(board, monkeypatch, capsys):
     with monkeypatch.context() as patched:
         patched.setattr(figures, "_against", lambda *_: pytest.fail("drawn again"))
         assert code([*command, "--check"]) == 0
+    (board.parent / "drawn.svg").write_text(drawn.replace("</svg>", "<text>.99</text></svg>"))  # edited by hand
+    assert "drawn.svg" in ended(capsys, 1, *command, "--check").err
+    (board.parent / "drawn.svg").write_text(drawn)
     write_results([samples.result("other", (0.5, 0.25), documents=10, sizes={"index": 50})], "pydoc", board)
     assert "drawn.svg" in ended(capsys, 1, *command, "--check").err
 

@@ -116,6 +116,30 @@ def has(measure, test):
 zero, positive = (lambda value: value == 0), (lambda value: value > 0)
 
 
+def over_seeds(count=2):
+    """Make a result that of a mean over seeds that all have its values."""
+
+    def change(result):
+        result |= {
+            **{name: [] for name in ("top", "timings")}, **{name: {} for name in ("found", "ranks")},
+            **dict.fromkeys(("vectors", "work")), "system": "seeds", "notation": "",
+            "seeds": {"systems": {f"seed {one}": "" for one in range(count)}, "means": {}},
+        }  # fmt: skip
+        result["seeds"]["means"] = {name: [mean] * count for name, mean in result["means"].items()}
+
+    return change
+
+
+def mean_of_seeds(measure, *where, **more):
+    """Change values of a result over seeds, and the mean of each seed accordingly."""
+
+    def change(result):
+        queries(measure, *where, **more)(result)
+        result["seeds"]["means"][measure] = [result["means"][measure]] * len(result["seeds"]["systems"])
+
+    return change
+
+
 def add_measure(name, values):
     """Add a measure with these values of queries, or those that a function of the result gives."""
 
@@ -222,6 +246,8 @@ VALUES = {  # (a): what no ranking has, whatever was judged; and (b): what these
         add_measure("RR@10", lambda result: [0.1 if one else 0.0 for one in result["per_query"][N]]),
         "RR@10",
     ),
+    "condensed lists above what relevant documents behind the kept ones give": (
+        keeping(field(f"incomplete/{RR}/condensed", 0.99)), "without unjudged documents, and the kept documents allow"),
     "condensed lists below the mean": (field(f"incomplete/{N}/condensed", 0.01), "cannot be lower"),
     "a bound below the mean": (field(f"incomplete/{RR}/highest", 0.01), "its bound"),
     "an unknown measure": (add_measure("nDCQ@10", 0.9), "nDCQ@10 is not known here"),
@@ -235,9 +261,17 @@ VALUES = {  # (a): what no ranking has, whatever was judged; and (b): what these
     "documents left out for their grade": (field("counts/excluded", 99), "which the contract pydoc/test@1 keeps"),
     "queries' own documents left out": (field("counts/self_matches", 9), "which the contract pydoc/test@1 keeps"),
     "seeds without means": (
-        each(field("seeds", {"systems": {"a": "bm25", "b": "bm25"}, "means": {}}), queries(N, 1.0, count=115)),
+        each(over_seeds(), field("seeds/means", {}), queries(N, 1.0, count=115)),
         "is not that of its seeds",
     ),
+    "half a success of two seeds' whole": (each(over_seeds(), mean_of_seeds(S, 0.75)), "0 or 1 in each of 2 seeds"),
+    "documents of two seeds": (each(over_seeds(), mean_of_seeds(R, 0.123)), "this value in each of 2 seeds"),
+    "seeds that find all documents where none is relevant": (
+        each(over_seeds(), mean_of_seeds(R, lambda value: value * 1.1, has(R, lambda value: 0 < value < 0.9))), R),
+    "all lists of seeds are perfect": (
+        each(over_seeds(), *(mean_of_seeds(one, 1.0, count=115) for one in (N, RR, S, R, AP, J))), "no note says that"),
+    "seeds under the name of a system": (each(over_seeds(), field("system", "bm25")), "its name is that of a system"),
+    "seeds with the ranks of one system": (each(over_seeds(), field("ranks", {"data-01": {"x": 1}})), "belongs to one system"),
 }  # fmt: skip
 TIMINGS = {  # (c)
     "QPS times 1000": (faster(1000), "outside its range"),
@@ -423,6 +457,9 @@ OF_NANO = {
     "no work": (field("work", None), "its vectors have terms, and it counts no postings"),
     "no counts of work": (field("work", {"query_terms": {}, "postings": {}, "flops": None}), "it counts no postings"),
     "no sizes of vectors": (field("vectors", None), "it has no sizes of its vectors"),
+    "terms that are no whole number": (
+        each(field("vectors/terms/mean", 83.4001), field("vectors/bytes_per_document", 250.2003)), "which is no whole number"),
+    "no encoder": (recipe("settings/encoder", {}), "it has no encoder"),
     "vectors of nothing": (field("vectors", {"bytes_per_document": 0.0}), "it has no sizes of its vectors"),
     "postings out of order": (field("work/postings/p50", 1e12), "out of order"),
     "nano's numbers as another model's": (
@@ -460,8 +497,13 @@ PIPELINE = {
 }
 LISTS = {  # what a result says of its lists
     "no kept documents": (field("top", []), "it keeps the documents of 0 queries"),
-    "other documents that are judged": (field("lists/judged", 9), "it says that 9 documents are judged, and these are"),
+    "other documents that are judged": (field("lists/judged", 5000), "it says that 5,000 documents are judged, and these are"),
     "one list for 9 queries": (field("lists/same", 9), "it says that 9 queries have the same list"),
+    "all judged documents found, and more": (
+        field("lists/found", 9999),
+        "9,999 judged documents are in its lists",
+    ),
+    "fewer judged documents found than kept": (field("lists/found", 9), "9 judged documents are in its lists, and it keeps"),
     "short lists of 9 queries": (field("lists/short", 9), "it says that 9 queries have short lists"),
 }
 OF_MINI = {  # a model in a package beside lexbench
@@ -577,6 +619,35 @@ def test_a_board_is_scored_again(board, tmp_path, capsys):
     path.write_text(json.dumps(entry))
     said = ended(capsys, 1, "verify", tmp_path / "forged", "--rescore").out
     assert "1 of the documents that it keeps are not in the corpus" in said
+    entry["results"][0]["per_query"][N].pop()
+    path.write_text(json.dumps(entry))
+    assert "it has 114 values of nDCG@10 for 115 queries" in ended(capsys, 1, "verify", tmp_path / "forged", "--rescore").out
+
+
+@pytest.mark.parametrize(
+    ("path", "fault"),
+    [
+        ("results/beir/bm25.json", "pydoc/test is not in the suite beir; see: lexbench show suite beir"),
+        ("results/bm25.json", "/results/SUITE/SYSTEM.json; move it there, or away"),
+        ("results/pydoc/old/bm25.json", "/results/SUITE/SYSTEM.json; move it there, or away"),
+        ("results/pydoc/.old/bm25.json", ""),
+        ("results/pydoc/._bm25.json", ""),
+    ],
+)
+def test_a_file_of_results_at_another_place_is_refused(board, tmp_path, path, fault):
+    """No file is left out in silence, but for hidden ones, which other programs write."""
+    for place in ("results/pydoc/bm25.json", path):
+        (tmp_path / place).parent.mkdir(parents=True, exist_ok=True)
+        suite_of_file = place.split("/")[1]
+        text = (board / "results" / "pydoc" / "bm25.json").read_text()
+        (tmp_path / place).write_text(text.replace('"suite": "pydoc"', f'"suite": "{suite_of_file}"'))
+    said = ""
+    try:
+        read_folder(tmp_path)
+    except LexbenchError as error:
+        said = str(error)
+    assert said.endswith(fault)
+    assert bool(said) is bool(fault)
 
 
 @pytest.mark.parametrize(("system", "name"), ALL, ids=lambda one: one)

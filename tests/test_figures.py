@@ -126,7 +126,7 @@ def test_names_hide_neither_points_nor_names():
 def test_the_command_draws_saved_results(tmp_path, capsys):
     """`lexbench export figures` reads a folder of results, prints the paths, and reports missing data."""
     pytest.importorskip("matplotlib", reason="it is in the extra figures")
-    write_results(RESULTS[:2], "beir", tmp_path / "board")
+    write_results(RESULTS[:2], "own", tmp_path / "board")
     shown = ended(capsys, 0, "export", "figures", tmp_path / "out", "--results", tmp_path / "board")
 
     assert len(shown.out.splitlines()) == 3

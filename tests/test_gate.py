@@ -200,6 +200,24 @@ def test_an_edited_baseline_is_refused(gate_folder, capsys, measure):
     assert f"its baseline has {value / 2:g} for query 'q02', and the ranks beside it give {value:.6g}" in error
 
 
+@pytest.mark.parametrize("system", ["bm25", "bm25(k1=2.0)"])
+def test_an_edited_baseline_with_ranks_to_match_is_refused_while_its_system_is_known(gate_folder, capsys, system):
+    """Who lowers a baseline, ranks included, is found by the system itself, or later by what the store kept of it."""
+    ended(capsys, 0, "gate", "update")
+    set_gate(gate_folder, 'system = "bm25"', f'system = "{system}"')
+    path = gate_folder / "lexbench-gate.json"
+    baseline = json.loads(path.read_text())
+    baseline["bread"]["values"]["q02"], baseline["bread"]["ranks"]["q02"] = 0.0, {}
+    path.write_text(json.dumps(baseline))
+
+    error = ended(capsys, 3, "gate").err
+    where = "the same system has" if system == "bm25" else "the same system had, in "
+    assert "its baseline has 0 for query 'q02', and " + where in error
+    baseline["bread"]["lexbench"] = "0.0.1"  # of another version nothing is known
+    path.write_text(json.dumps(baseline))
+    assert "same system" not in ended(capsys, 0, "gate").err
+
+
 def speed(qps, p50, spread):
     """Return a timing whose processes differ by the factor *spread*."""
     between = {"e2e": (qps / spread**0.5, qps * spread**0.5)}
@@ -225,7 +243,7 @@ def test_limits(tmp_path, bread, limits, verdict):
     timings = [speed(50, 0.02, 1.1), speed(100, 0.01, 1.1)] if gate.reference else []
     measured = measure(gate, tmp_path, Store(tmp_path / "store"), timed=False)._replace(timings=timings)
 
-    assert check(gate, measured, measured.baseline()).verdict == verdict
+    assert check(gate, measured, measured.baseline(), Store(tmp_path / "store")).verdict == verdict
 
 
 TESTS = """
@@ -256,6 +274,7 @@ def test_pytest_fixture(fast, tmp_path, bread):
     ((name, baseline),) = json.loads(precision.read_text()).items()
     # Above every P@25 of bm25, and most of all where documents fall. Ranks, which are fewer, cannot contradict it.
     baseline["values"] = dict.fromkeys(baseline["values"], 0.9) | {"q07": 1.0, "q08": 1.0}
+    baseline["system_sha256"] = ""  # else the store would contradict it
     precision.write_text(json.dumps({name: baseline}))
 
     output = run_pytest(fast / "python", tmp_path, WORSE)

@@ -48,7 +48,7 @@ def order(run):
 @pytest.fixture
 def saved(tmp_path):
     """Make a leaderboard folder of two systems on SciFact and one on a collection that only lexbench has."""
-    write_results([result("bm25"), result("a|b$c"), result("mine", "pydoc/test", {"RR(rel=2)@10": 0.5})], "beir", tmp_path)
+    write_results([result("bm25"), result("a|b$c"), result("mine", "pydoc/test", {"RR(rel=2)@10": 0.5})], "own", tmp_path)
     return tmp_path
 
 

@@ -1,15 +1,18 @@
 """Key facts of plug-ins: what decides their answers, and whether another process can know that it is the same plug-in."""
 
+import sys
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import fields, is_dataclass
+from pathlib import Path
 from typing import Any
 from uuid import uuid4
 from weakref import ref
 
 from lexbench import registry
-from lexbench.storage.artifact_folder import SESSION
+from lexbench.storage.artifact_folder import SESSION, digest
 from lexbench.storage.code import CODE, code_digest
+from lexbench.storage.reading import digests_below
 
 _sessions: dict[int, tuple[Callable[[], object], str]] = {}
 _short_names: dict[Any, str] = {}  # by encoder; two systems may share one
@@ -27,7 +30,8 @@ def describe(plugin: Any, *, index: bool = False) -> Any:
 
     With *index*, only what decides its index. Code that is part of a released lexbench has only a version. An object that is no
     dataclass and has no `identity`, or whose source is unknown, gets a new description in every session, so its results are
-    never mistaken for results of another object with the same name. So does an object of a class that a function made.
+    never mistaken for results of another object with the same name. So does an object of a class that a function made, or that
+    was typed at a prompt or in a notebook. Files that settings name count for a plug-in of another package without `identity`.
     """
     if isinstance(plugin, tuple | list):
         return [describe(item, index=index) for item in plugin]
@@ -43,13 +47,31 @@ def describe(plugin: Any, *, index: bool = False) -> Any:
     if code:
         description[CODE] = code
     if is_dataclass(plugin) and fields(plugin):
-        description["settings"] = describe(registry.settings(plugin, index=index), index=index)
-    inside = "<locals>" in type(plugin).__qualname__  # a class that a function makes may use variables of that call
-    if code is None or not (files or (is_dataclass(plugin) and not inside)):
+        settings = registry.settings(plugin, index=index)
+        description["settings"] = describe(settings, index=index)
+        if code and not files and (named := _named_files(settings)):
+            description["files"] = named
+    if code is None or not (files or (is_dataclass(plugin) and not _may_change_unseen(type(plugin)))):
         description[SESSION] = _session(plugin)
     if files:
         description["identity"] = files
     return description
+
+
+def _may_change_unseen(cls: type) -> bool:
+    """Return whether more than its file decides what a class does: variables of a function, or of a prompt or notebook."""
+    return "<locals>" in cls.__qualname__ or not getattr(sys.modules.get(cls.__module__), "__file__", None)
+
+
+def _named_files(settings: Mapping[str, Any]) -> dict[str, str]:
+    """Return a digest of each file or folder that a setting names, except the working folder and those above it."""
+    found = {}
+    for name, value in settings.items():
+        with suppress(OSError, ValueError, RuntimeError):  # no path
+            path = Path(value).expanduser() if isinstance(value, str) and value else None
+            if path and (path.is_file() or (path.is_dir() and not Path.cwd().is_relative_to(path.resolve()))):
+                found[name] = digest(digests_below(str(path)))
+    return found
 
 
 def digests(plugin: Any, *, index: bool = False) -> Mapping[str, Any]:

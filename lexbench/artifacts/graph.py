@@ -3,10 +3,12 @@
 The key of an artifact is a digest of its key facts: those of the node, and the keys of its parts.
 """
 
+import shutil
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Self, TypeVar
+from uuid import uuid4
 
 from lexbench import compiling
 from lexbench.artifacts.describe import is_lasting
@@ -15,7 +17,7 @@ from lexbench.display.progress import Progress
 from lexbench.errors import LexbenchError
 from lexbench.executors import executor as named_executor
 from lexbench.plugins import Executor
-from lexbench.storage.artifact_folder import KeyFacts, digest
+from lexbench.storage.artifact_folder import CHANGED, SESSION, KeyFacts, digest
 from lexbench.storage.code import recoded, without_code
 from lexbench.storage.drafting import Draft
 from lexbench.storage.node import REFERENCE, Node, Parts, Place, Stored, open_at
@@ -23,6 +25,7 @@ from lexbench.storage.store import Session, Store
 
 FORMAT = 2  # of all artifacts; raise it when an artifact of an older lexbench would be misread
 T = TypeVar("T")
+_PROCESS = uuid4().hex
 
 
 class Step(NamedTuple):
@@ -55,6 +58,7 @@ class Graph:
     progress: Progress = field(default_factory=Progress)
     executor: Executor | None = field(default_factory=named_executor)  # encodes corpora; None: the one that suits the encoder
     dry: bool = False  # whether it only plans
+    replaced: str = ""  # a note on code of lexbench that this process has replaced: then no other one may use what it makes
     _known: dict[int, _Known] = field(default_factory=dict, repr=False)
     _recoded: set[str] = field(default_factory=set, repr=False)  # plug-ins of which a note has said that their code has changed
     _session: Session | None = field(default=None, repr=False)
@@ -85,7 +89,7 @@ class Graph:
         """Return what *node* adds to the keys of its parts: the format of artifacts, and its own facts."""
         known = self._of(node)
         if known.own is None:
-            known.own = {"format": FORMAT, **node.facts()}
+            known.own = {"format": FORMAT, **({SESSION: _PROCESS} if self.replaced else {}), **node.facts()}
         return known.own
 
     def key(self, node: Node[Any]) -> str:
@@ -167,6 +171,9 @@ class Graph:
                 draft = Draft(slot.unfinished, self.progress, executor=self.executor)
                 with compiling.announced(self.progress.note):
                     node.make(draft, Parts(nodes, places, self._opened))
+                if lasting and without_code({"format": FORMAT, **node.facts()}) != without_code(self.own_facts(node)):
+                    shutil.rmtree(slot.unfinished)  # no process may continue it
+                    raise LexbenchError(f"{node.label()}: {CHANGED}")
                 for stored in {name: one for place in places.values() for name, one in place.artifacts().items()}.values():
                     draft.watch.add(stored.folder)
                 draft.watch.write(slot.unfinished)

@@ -14,11 +14,12 @@ from lexbench.artifacts.dtype_trial import faster_dtypes
 from lexbench.artifacts.graph import Graph
 from lexbench.datasets.corpus import StoredCorpus
 from lexbench.display.progress import Progress, Share
-from lexbench.encodings.shards import SHARD, Encodings, missing
+from lexbench.encodings.shards import SHARD, Encodings, missing, shard_file
 from lexbench.errors import LexbenchError
 from lexbench.executors import suited
 from lexbench.plugins import Encoder, Executor
-from lexbench.storage.artifact_folder import KeyFacts
+from lexbench.storage.artifact_folder import CHANGED, KeyFacts
+from lexbench.storage.code import without_code
 from lexbench.storage.drafting import Draft
 from lexbench.storage.node import Node, Parts, Stored
 from lexbench.types import Kind
@@ -87,8 +88,10 @@ class CorpusVectors(Node[Encodings]):
         if shards:
             with compiling.announced(progress.note):
                 (executor or suited(self.encoder)).encode(self.encoder, corpus, path, shards, progress)
-        if describe(self.encoder, index=True) != before:
-            raise LexbenchError(f"{type(self.encoder).__name__} has changed while it encoded: give the same command again")
+        if without_code(describe(self.encoder, index=True)) != without_code(before):
+            for shard in shards:  # some may be of the encoder as it was, and some of another
+                shard_file(path, shard).unlink(missing_ok=True)
+            raise LexbenchError(f"{self.what}: {CHANGED}")
         progress.end()
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import msgspec
 
 from lexbench.errors import MissingData
-from lexbench.storage.reading import read_toml
+from lexbench.storage.reading import FileState, file_state, read_toml
 
 _TEST = "/test"  # the end of ids, which people also write after collections with one split
 
@@ -33,9 +33,9 @@ def read_prompts(path: Path) -> Mapping[str, str]:
     """Return the table `prompts` of a TOML file. Raises MissingData without a file, InvalidFile without such a table."""
     if not path.is_file():
         raise MissingData(f"there is no file of prompts {path}")
-    return _read(path, path.stat().st_mtime_ns)
+    return _read(path, file_state(path))
 
 
 @lru_cache(maxsize=16)
-def _read(path: Path, _modified: int) -> Mapping[str, str]:
+def _read(path: Path, _state: FileState) -> Mapping[str, str]:
     return read_toml(path, Prompts).prompts  # type: ignore[type-var] # it may have other keys

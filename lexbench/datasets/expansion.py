@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lexbench.errors import InvalidFile
-from lexbench.storage.reading import lines
+from lexbench.storage.reading import FileState, file_state, lines
 from lexbench.trec.ids import RowsById, encode
 
 _AT_ONCE = 1 << 16  # ids that are Python objects at a time
@@ -102,9 +102,9 @@ def _json_line(line: bytes) -> tuple[str, str]:
 
 def expansions(path: str) -> Expansions:
     """Return the expansions in a file; they are cached until the file changes."""
-    return _expansions(path, Path(path).stat().st_mtime_ns)
+    return _expansions(path, file_state(Path(path)))
 
 
 @lru_cache(maxsize=1)
-def _expansions(path: str, _changed: int) -> Expansions:
+def _expansions(path: str, _state: FileState) -> Expansions:
     return Expansions(Path(path))

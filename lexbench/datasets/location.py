@@ -206,7 +206,7 @@ def find_folder(path: Path, split: str | None = None, columns: Mapping[str, str]
             alone = _default_contract(file.name, one, SourceFacts(loader="files", split=one), several=one != "test")
             return Located(alone, JudgementsAlone(alone, file))
         split = next((name for name, files in find_tables(path, "judgements").items() if file in files), file.name) or split
-    rules = read_toml(path / CONTRACT, Contract) if (path / CONTRACT).is_file() else None
+    rules = _rules_of(path)
     if rules and columns:
         rules = msgspec.structs.replace(rules, source=msgspec.structs.replace(rules.source, columns=dict(columns)))
     if rules and rules.source.split == (split or rules.source.split) and (own_source := Files.locate(rules, [path])):
@@ -244,6 +244,17 @@ def _no_documents(path: Path) -> MissingData:
         "put corpus.jsonl (or .csv, .tsv, .parquet, .trec) into it, or make a "
         f"test collection of texts: lexbench collect {quote(str(path))}"
     )
+
+
+def _rules_of(path: Path) -> Contract | None:
+    """Return the contract in a folder, if it has one. Raises InvalidFile if it has the id of another contract."""
+    if not (path / CONTRACT).is_file():
+        return None
+    rules = read_toml(path / CONTRACT, Contract)
+    known = find_contract(rules.id)
+    if known and msgspec.structs.replace(rules, source=known.source) != known:
+        raise InvalidFile(f"{path / CONTRACT}: {rules.id!r} is the id of another dataset; give it an id of its own")
+    return rules
 
 
 def _find_hub(name: str) -> Located:

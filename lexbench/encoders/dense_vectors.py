@@ -12,9 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lexbench.arrays.vectors import SIMILARITIES, metric_of, unit_length
-from lexbench.encoders.vectors import LookedUp, digests_below
+from lexbench.encoders.vectors import LookedUp
 from lexbench.errors import CommandError, LexbenchError, MissingData
 from lexbench.registry import runtime
+from lexbench.storage.reading import digests_below
 from lexbench.types import Kind, Query
 from lexbench.vector_formats.arrays import ids_beside, write_array
 from lexbench.vector_formats.lookup import DenseTable, dense_files

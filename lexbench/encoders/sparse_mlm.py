@@ -7,7 +7,6 @@ al., ICLR 2023) and SPLADE (T. Formal et al., 2021) differ in the positions and 
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import lru_cache
 from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -32,7 +31,6 @@ TERMS, MEANS = "terms", "means"  # the parts of vectors with both
 _DENSE = 0.5  # share of the vocabulary; vectors with more terms are not sparse
 
 
-@lru_cache(maxsize=4)
 def _width(model: str, revision: str | None) -> int:
     """Return the width of a model's states."""
     config = masked_lm_files(fetch(model, revision), documents_only=True).config

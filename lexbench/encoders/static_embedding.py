@@ -32,6 +32,7 @@ from lexbench.models.checkpoint import (
 from lexbench.models.local_model import training_data
 from lexbench.models.stated_settings import static_embedding_defaults
 from lexbench.registry import at_search, optional, runtime
+from lexbench.storage.reading import FileState, file_state
 from lexbench.types import Kind, TrainingData
 
 if TYPE_CHECKING:
@@ -133,8 +134,8 @@ class StaticEmbedding(Prompted):
     def _vectors(self, texts: list[str]) -> NDArray[np.float32]:
         """Return the means (texts, dimensions) of token vectors, cut and scaled; 0 for a text without tokens."""
         files = self._files()
-        changed = tuple(path.stat().st_mtime_ns for path in (*files.weights, *files.tokenizer))
-        table = _read(files.folder, bool(files.config), changed)
+        states = tuple(file_state(path) for path in (*files.weights, *files.tokenizer))
+        table = _read(files.folder, bool(files.config), states)
         if self.dimensions > table.vectors.shape[1]:
             raise CommandError(f"static_embedding(dimensions={self.dimensions}): {self.model} has {table.vectors.shape[1]}")
         ids = table.ids(texts)
@@ -163,7 +164,7 @@ class EmbeddingTable(NamedTuple):
 
 
 @lru_cache(maxsize=4)
-def _read(folder: Path, by_model2vec: bool, _changed: tuple[int, ...]) -> EmbeddingTable:  # noqa: FBT001 - it is part of a cache's key
+def _read(folder: Path, by_model2vec: bool, _states: tuple[FileState, ...]) -> EmbeddingTable:  # noqa: FBT001 - it is part of a cache's key
     """Return the table in *folder*; it is read again if its files have changed. Raises InvalidFile if it has none."""
     from tokenizers import Tokenizer
 

@@ -12,7 +12,7 @@ from scipy import sparse
 from lexbench.errors import CommandError, MissingData
 from lexbench.plugins import Encoder
 from lexbench.registry import runtime
-from lexbench.storage.reading import cached_file_digest
+from lexbench.storage.reading import digests_below
 from lexbench.types import Document, Kind, Query
 from lexbench.vector_formats.blocks import Vocabulary
 from lexbench.vector_formats.json_lines import FORMATS
@@ -58,13 +58,6 @@ class LookedUp(Encoder):
     @abstractmethod
     def _of_documents(self, ids: list[str]) -> Any:
         """Return the vectors of document *ids*."""
-
-
-def digests_below(path: str) -> dict[str, str]:
-    """Return the digest of a file, or of each file below a folder by its name there."""
-    top = Path(path)
-    files = sorted(file for file in top.rglob("*") if file.is_file()) if top.is_dir() else [top]
-    return {file.relative_to(top).as_posix(): cached_file_digest(file) for file in files}
 
 
 @dataclass(frozen=True)

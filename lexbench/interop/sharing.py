@@ -67,7 +67,8 @@ def pull_results(place: str, folder: Path) -> list[str]:
             contents = _download(_hub_name(place))
         else:
             there = SharedFolder(place)
-            contents = ((name, content) for name in there.names(_RESULTS) if (content := there.read(name)) is not None)
+            seen = [name for name in there.names(_RESULTS) if not PurePosixPath(name).name.startswith(".")]  # e.g. the Finder's
+            contents = ((name, content) for name in seen if (content := there.read(name)) is not None)
         fresh = [name for name, content in contents if _is_fresh(name, content, Path(drafts), folder)]
         if not any(Path(drafts).rglob("*.json")):
             raise CannotStart(f"{place} has no results: no file matches {_RESULTS}")

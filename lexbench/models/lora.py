@@ -59,7 +59,7 @@ def model_files(folder: Path, model_types: Collection[str] | None = None) -> Che
     if not (folder / ADAPTER).is_file():
         return transformer_files(folder, model_types)
     adapter = _adapter(folder)
-    files = transformer_files(_base_folder(folder), model_types)
+    files = transformer_files(base_folder(folder), model_types)
     if own := tokenizer_files(folder):
         check_padding(folder, files.config)
     return replace(files, adapter=adapter, tokenizer=own or files.tokenizer)
@@ -92,7 +92,7 @@ def _adapter(folder: Path) -> Adapter:
 
 
 @folder_reader
-def _base_folder(folder: Path) -> Path:
+def base_folder(folder: Path) -> Path:
     """Return the folder of the model that the adapter in *folder* adapts. Raises MissingData if it cannot be found."""
     config = read_json(folder / ADAPTER)
     named = str(config.get("base_model_name_or_path") or "")

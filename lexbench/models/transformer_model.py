@@ -22,8 +22,10 @@ from torch import Tensor, nn
 
 from lexbench import devices
 from lexbench.errors import LexbenchError
-from lexbench.models.checkpoint import check_length, longest_text
+from lexbench.models.checkpoint import ADAPTER, check_length, longest_text, transformer_folder
+from lexbench.models.lora import base_folder
 from lexbench.models.token_batches import Batch, cutter
+from lexbench.storage.reading import FileState, file_state
 
 _MODELS = 4  # models in memory: two towers of each of two encoders, or fewer and a reranker
 _TOKENS = 768  # the number of tokens that the layout of packed layers is optimised for
@@ -180,15 +182,18 @@ M = TypeVar("M", bound=TransformerModel)
 
 def loaded(model_class: Callable[[ModelSpec], M], spec: ModelSpec) -> M:
     """Return model_class(spec). A model that is in memory is used again, unless its files have changed."""
-    paths = [path for path in Path(spec.name).expanduser().rglob("*") if path.is_file()]
-    files = tuple(sorted((str(path), path.stat().st_mtime_ns, path.stat().st_size) for path in paths))
+    folder = Path(spec.name).expanduser()
+    adapter = transformer_folder(folder) if folder.is_dir() else folder
+    places = [folder, *([base_folder(adapter)] if (adapter / ADAPTER).is_file() else [])]
+    paths = {path for place in places for path in place.rglob("*") if path.is_file()}
+    files = tuple((str(path), file_state(path)) for path in sorted(paths))
     with _loading:
         model: M = _loaded(model_class, spec, files)
         return model
 
 
 @lru_cache(maxsize=_MODELS)
-def _loaded(model_class: Callable[[ModelSpec], Any], spec: ModelSpec, _files: tuple[tuple[str, int, int], ...]) -> Any:
+def _loaded(model_class: Callable[[ModelSpec], Any], spec: ModelSpec, _files: tuple[tuple[str, FileState], ...]) -> Any:
     return model_class(spec)
 
 

@@ -3,6 +3,7 @@
 They are written as SVG for pages, PDF for papers and PNG to look at; equal results give equal bytes. Needs the extra `figures`.
 """
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -153,18 +154,25 @@ class Picture:
 def picture(results: Results, cost: str, dataset: str | None, known: Path | None = None) -> Picture:
     """Return the figure of effectiveness over a *cost*, "index" or "speed", on *dataset*, by default the first.
 
-    The file *known* is returned as it is if it was drawn from the same data, also by another matplotlib. Raises CannotStart if
-    no result has that cost.
+    The file *known* is returned as it is if it was drawn from the same data, also by another matplotlib, and not edited since.
+    Raises CannotStart if no result has that cost.
     """
     name = dataset or next(iter(results.datasets), "")
     for drawing in _drawings(list(results.select(datasets=[name]))):
         if drawing.plot.name.startswith(cost):
             text = known.read_text(encoding="utf-8") if known else ""
-            if drawing.stamp in text:
+            if drawing.stamp in text and text == _sealed(text, drawing.stamp):
                 return Picture(text)
             with TemporaryDirectory() as folder:
-                return Picture(next(_saved(_against(drawing), Path(folder) / "x", drawing.stamp)).read_text("utf-8"))
+                svg = next(_saved(_against(drawing), Path(folder) / "x", drawing.stamp)).read_text("utf-8")
+            return Picture(_sealed(svg, drawing.stamp))
     raise CannotStart(next((line for line in missing(results) if cost in line), f"no two results on {name} have a {cost}"))
+
+
+def _sealed(svg: str, stamp: str) -> str:
+    """Return a drawing with a digest of everything else in it behind the *stamp* of its data."""
+    bare = re.sub(f"{stamp}, drawing: [0-9a-f]+", stamp, svg, count=1)
+    return bare.replace(stamp, f"{stamp}, drawing: {digest(bare)}", 1)
 
 
 def missing(results: Iterable[Result]) -> list[str]:

@@ -6,6 +6,7 @@ import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -27,11 +28,14 @@ from lexbench.errors import CannotStart, CommandError, LexbenchError, UnknownNam
 from lexbench.results import Result
 from lexbench.runner import jobs
 from lexbench.runner.plan import Plan, job_of
+from lexbench.runner.scoring import first_documents
 from lexbench.runner.search import read_run
+from lexbench.runner.soundness import faults_by_judgements, stored_faults
 from lexbench.runner.systems import system
 from lexbench.storage import locks
 from lexbench.storage.node import Node, Stored, references
 from lexbench.storage.store import Store, finished_folders, readable, readable_bytes
+from lexbench.trec.qrels import Qrels
 from lexbench.types import MultiVectors
 
 _KEPT = ("corpora", "encodings", "results")  # kinds that a later command may use although no result uses them
@@ -257,19 +261,37 @@ class StoreCheck(Answer, msgspec.Struct, frozen=True, kw_only=True):
 
 
 def check_store(store: Store, recompute: int, progress: Progress) -> StoreCheck:
-    """Read every byte of a store, and make *recompute* results again. Raises CommandError for a number below 0."""
+    """Read every byte of a store, check its results, and make *recompute* of them again.
+
+    Raises CommandError for a number below 0.
+    """
     if recompute < 0:
         raise CommandError(f"--recompute {recompute}: a whole number from 0")
     damaged, intact = [], 0
-    folders = list(finished_folders(store))
+    folders, judged = list(finished_folders(store)), dict[str, Qrels | None]()
     progress.start(str(store.root), "check", len(folders), "artifacts")
     for folder in folders:
-        if fault := next(store.damage(folder, thoroughly=True), None):
+        if fault := next(chain(store.damage(folder, thoroughly=True), _faults_of_result(store, folder, judged)), None):
             damaged.append(CheckedItem(name=f"{folder.parent.name}/{folder.name}", fault=fault))
         intact += not fault
         progress.advance()
     progress.end()
     return StoreCheck(damaged=damaged, intact=intact, recomputed=list(_recomputed(store, recompute, progress)))
+
+
+def _faults_of_result(store: Store, folder: Path, judged: dict[str, Qrels | None]) -> Iterator[str]:
+    """Yield how a stored result contradicts itself, its key, its judgements, or the run that it was scored from."""
+    result = _result(folder) if folder.parent.name == "results" else None
+    if result is None:
+        return
+    yield from stored_faults(result, folder)
+    yield from faults_by_judgements(result, judged)
+    kind, _, key = str(Stored(folder).facts.get("run")).partition("/")
+    run = next((store.root / kind).glob(f"*-{key}"), None) if key else None
+    if run and result.top and not result.counts.excluded:  # else judgements decide which documents it keeps
+        with suppress(LexbenchError, OSError, ValueError):  # the run or its corpus is damaged or gone
+            if first_documents(read_run(run).run, result.query_ids) != result.top:
+                yield "the documents that it keeps are not those of its run"
 
 
 def _recomputed(store: Store, count: int, progress: Progress) -> Iterator[CheckedItem]:

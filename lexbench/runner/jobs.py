@@ -12,6 +12,8 @@ from itertools import groupby
 from pathlib import Path
 from typing import NamedTuple, TypeAlias
 
+from msgspec import structs
+
 from lexbench.artifacts.graph import Graph
 from lexbench.artifacts.removal import prepare
 from lexbench.artifacts.searches import Search, searched
@@ -19,11 +21,11 @@ from lexbench.artifacts.vectors import CorpusVectors, encode_part
 from lexbench.datasets.corpus import StoredCorpus
 from lexbench.datasets.dataset import open_dataset
 from lexbench.display.progress import Progress
-from lexbench.errors import CommandError, ContractMismatch, LexbenchError, MissingData
+from lexbench.errors import CommandError, ContractMismatch, LexbenchError, MissingData, listed
 from lexbench.executors import executor as named_executor
 from lexbench.outside.foreign import process_kept
 from lexbench.plugins import Executor
-from lexbench.results import Entry, Failure, QueryTexts, Result, Results, ResultSession
+from lexbench.results import Entry, Failure, Note, QueryTexts, Result, Results, ResultSession
 from lexbench.retrievers.encoded import Encoded
 from lexbench.retrievers.run_file import RunFile
 from lexbench.runner import tuning
@@ -33,8 +35,11 @@ from lexbench.runner.scored import ScoredFile, ScoredRun, completed
 from lexbench.runner.scoring import fitting_defaults
 from lexbench.runner.search import Data, SystemRun, data_of
 from lexbench.runner.systems import encoded_leaves
+from lexbench.storage.code import replaced
 from lexbench.storage.store import RememberedPlace, Store, keep_traceback
 from lexbench.trec.runs import Run
+
+_NAMED = 3  # functions in a note
 
 
 @dataclass(frozen=True)
@@ -67,7 +72,10 @@ def run(
     The *executor* encodes corpora; None: the one that LEXBENCH_ON names, or the one that suits the encoder.
     """
     prepare(store)
-    shown, executor = progress or Progress(), executor or named_executor()
+    shown, executor, foreign = progress or Progress(), executor or named_executor(), listed(replaced(), _NAMED)
+    if foreign:
+        foreign = f"this process has replaced {foreign}, which no digest of code shows"
+        shown.note(f"{foreign}; the store keeps nothing of it")
     for name in dict.fromkeys(job.system.name for job in plan.jobs if job.system.expression and not job.system.reusable):
         shown.note(f'{name} may change unseen, so the store keeps nothing of it; name a revision, e.g. revision="1"')
     opened: dict[str, Data] = {}
@@ -82,7 +90,7 @@ def run(
             continue
         if plan.defaults:
             jobs = [replace(job, measures=fitting_defaults(job.measures, data.dataset.qrels)) for job in jobs]
-        with Graph(store, shown, executor) as graph:
+        with Graph(store, shown, executor, replaced=foreign) as graph:
             outcomes = (_outcome(job, data, graph) for job in jobs)
             yield from _timed(list(outcomes), timer, graph) if timer else outcomes
 
@@ -100,6 +108,8 @@ def _outcome(job: Job, data: Data, graph: Graph) -> Outcome:
             graph.store.remember_place(outcome.result.digests, place)
     except (Exception, SystemExit) as error:  # noqa: BLE001 - see failure; a plug-in must not end the program
         return failure(error, job, graph.store)
+    if graph.replaced and (result := outcome.result):
+        return replace(outcome, result=structs.replace(result, notes=[*result.notes, Note("run", graph.replaced)]))
     return outcome
 
 
@@ -114,7 +124,7 @@ def _scored_outcome(job: Job, data: Data, graph: Graph) -> Outcome:
     # First what is searched: it may have been removed, or damaged, since the run was made.
     read = graph.place(graph.parts(made)["system"]).artifacts()
     result = completed(graph.open(scored), graph.stored(made), read.values(), graph.stored(data.corpus))
-    kept = graph.stored(made).folder if system.reusable else graph.open(made).run
+    kept = graph.stored(made).folder if graph.is_lasting(made) else graph.open(made).run
     return Outcome(job, result, run=made, kept=kept, corpus=StoredCorpus(graph.stored(data.corpus).folder))
 
 

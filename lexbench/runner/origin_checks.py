@@ -29,10 +29,12 @@ from lexbench.runner.recipe_checks import (
     nodes,
     stated_flags,
 )
-from lexbench.runner.timing_checks import impossible_date, impossible_machine
+from lexbench.runner.timing_checks import impossible_machine
+from lexbench.storage.stopwatch import impossible_date
 from lexbench.types import Kind
 
 _ROUNDING = 1e-6
+_NOT_WHOLE = 1e-3  # of a count that is a mean times a number
 _SHOWN = 80  # characters of an expression
 _RUN_FILE = "retrievers/run_file"  # scored without its corpus
 _OF_ONE_INDEX = ("retrievers/bm25", "retrievers/bm25_lucene", ENCODED)
@@ -70,6 +72,8 @@ def _faults_of_kept_lists(result: Result) -> Iterator[str]:
         yield f"{empty} of its queries have no documents, and it counts {result.counts.missing}"
     elif said and said.same != max(Counter(text for text in result.top if text).values(), default=0):
         yield f"it says that {said.same} queries have the same list, which the documents that it keeps contradict"
+    elif said and said.found > said.judged:
+        yield f"it says that {said.found:,} judged documents are in its lists, of {said.judged:,} that there are"
     elif said and said.short != sum(0 < len(ids) < min(KEPT, said.judged) for ids in lists):
         yield f"it says that {said.short} queries have short lists, which the documents that it keeps contradict"
 
@@ -100,6 +104,9 @@ def _faults_of_sizes(result: Result) -> Iterator[str]:
             yield "its counts of terms or postings are those of no whole numbers"
     if vectors:
         yield from _faults_of_vectors(vectors, documents)
+        terms = vectors.terms.get("mean", 0) * (documents or 0)
+        if result.recipe.get("plugin") == ENCODED and abs(terms - round(terms)) > _NOT_WHOLE:
+            yield f"its {documents:,} documents have {terms:,.6g} terms, which is no whole number"
     if work and documents and "mean" in work.postings:
         flops = work.postings["mean"] / documents
         if work.flops is None or abs(work.flops - flops) > _ROUNDING * max(1.0, flops):

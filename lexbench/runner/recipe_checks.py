@@ -15,6 +15,7 @@ from lexbench.notation import Call, Expression
 from lexbench.plugins import CHOSEN_WEIGHTS, Engine, Model, Retriever
 from lexbench.runner.exposure import leaf_calls
 from lexbench.runner.systems import inserted, retrievers, system
+from lexbench.storage.code import codes
 from lexbench.types import Kind
 
 ENCODED = "retrievers/encoded"
@@ -113,6 +114,8 @@ def _faults_of_encoded(expression: Expression, node: Mapping[str, Any]) -> Itera
         yield f"it has {node.get('plugin')} in place of an encoder with an engine"
         return
     settings = node.get("settings", {})
+    if _tail(settings.get("encoder")) == "":
+        yield "it has no encoder"
     if expression.head.name in known_names():
         yield from _faults_of_model("encoders", expression.head, settings.get("encoder"))
     if expression.engine:
@@ -277,6 +280,25 @@ def _is_same(expected: Any, found: Any) -> bool:
         same = isinstance(found, Sequence) and not isinstance(found, str) and len(found) == len(expected)
         return same and all(map(_is_same, expected, found))
     return bool(expected == found)
+
+
+def repeats(recipe: Mapping[str, Any]) -> bool:
+    """Return whether a system with this recipe gives the same answers each time, but for rounding of its models.
+
+    Its code is released, nothing else answers for it, and its engines are exact.
+    """
+    engines = [created(node, "engines") for node in nodes(recipe, "engines")]
+    own = all(name.partition("/")[0] in registry.PACKAGES for name in _plugins(recipe))
+    return own and all(one and one.exact for one in engines) and not {*codes(recipe), *stated_flags(recipe)}
+
+
+def _plugins(recipe: Any) -> Iterator[str]:
+    """Yield the identity of each plug-in in a recipe."""
+    if isinstance(recipe, Mapping):
+        yield from (str(value) for name, value in recipe.items() if name == "plugin")
+        recipe = list(recipe.values())
+    for one in recipe if isinstance(recipe, list | tuple) else ():
+        yield from _plugins(one)
 
 
 def stated_flags(recipe: Any) -> Iterator[str]:

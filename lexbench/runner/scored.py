@@ -40,10 +40,12 @@ from lexbench.storage.artifact_folder import VECTORS_FILE, KeyFacts, notes_in
 from lexbench.storage.code import code_facts
 from lexbench.storage.drafting import Draft
 from lexbench.storage.node import Node, Parts, Stored
+from lexbench.storage.stopwatch import parts_of, read_measurement
 from lexbench.trec.qrels import judge_notes
 from lexbench.trec.runs import Filtered, Run, rising_notes
 from lexbench.types import Kind, Query
 
+_OF_VALUES = ("lexbench", "torch", "transformers")  # packages that decide values of vectors and indexes
 _SCORER = 3  # raise it when a measure's code or the form of a result changes
 
 
@@ -222,7 +224,7 @@ def completed(result: Result, run: Stored, read: Iterable[Stored], corpus: Store
     )
     work = json.loads((run.folder / "work.json").read_bytes())  # empty if the retriever counts nothing
     notes = dict.fromkeys(line for one in sorted(read, key=lambda one: one.name) if one.kind == "indexes" for line in one.notes)
-    found = [*noted("index", notes), *_work_notes(work, result.counts.queries)]
+    found = [*noted("index", [*notes, *_older_parts(run)]), *_work_notes(work, result.counts.queries)]
     return msgspec.structs.replace(
         result,
         notes=[*result.notes, *found],
@@ -231,6 +233,18 @@ def completed(result: Result, run: Stored, read: Iterable[Stored], corpus: Store
         work=_search_work(work, result.counts.documents or 1) if "postings" in work else None,
         measured=msgspec.structs.replace(run.measured, seconds=result.measured.seconds, resumed=result.measured.resumed),
     )
+
+
+def _older_parts(run: Stored) -> Iterator[str]:
+    """Yield a line for each kind of artifact that a run was made from with other packages, or on another machine."""
+    own, found = run.measured, dict[str, dict[str, None]]()
+    for folder in parts_of(run.folder):
+        made, kind = read_measurement(folder), folder.parent.name
+        pairs = [(f"{name} {made.versions.get(name)}", f"{name} {own.versions.get(name)}") for name in _OF_VALUES]
+        pairs += [(made.machine.get(name, ""), own.machine.get(name, "")) for name in ("processor", "system")]
+        if kind in ("encodings", "indexes") and made.versions and own.versions:  # else they are damaged
+            found.setdefault(kind, {}).update(dict.fromkeys(fact for fact, now in pairs if fact != now))
+    yield from (f"its {kind} were made earlier or elsewhere: {', '.join(facts)}" for kind, facts in found.items() if facts)
 
 
 def _work_notes(work: Mapping[str, dict[str, float]], queries: int) -> Iterator[Note]:

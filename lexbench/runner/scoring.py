@@ -136,7 +136,7 @@ def score_ranked(  # noqa: PLR0913 - what decides a result
         means=scores.means,
         query_ids=list(scores.query_ids),
         per_query={name: values.tolist() for name, values in scores.values.items()},
-        top=_top(lists, scores.query_ids),
+        top=first_documents(lists, scores.query_ids),
         counts=msgspec.structs.replace(counts, self_matches=others.dropped, excluded=kept.dropped),
         lists=list_facts(lists, qrels),
         ties=tie_report(lists, qrels, named),
@@ -155,7 +155,7 @@ def score_ranked(  # noqa: PLR0913 - what decides a result
     )
 
 
-def _top(lists: Run, query_ids: Sequence[str]) -> list[str]:
+def first_documents(lists: Run, query_ids: Sequence[str]) -> list[str]:
     """Return the first documents of each query, as results keep them; "" for a query without any."""
     spans = dict(lists.spans())
     parts = (spans.get(query, slice(0, 0)) for query in query_ids)

@@ -16,18 +16,20 @@ from numpy.typing import NDArray
 from safetensors.numpy import load_file
 
 from lexbench.artifacts.corpora import DatasetCorpus, StoredTexts
+from lexbench.artifacts.describe import describe
 from lexbench.artifacts.searches import Search
 from lexbench.artifacts.turns import Turns, on_workers, with_remote_rerankers
 from lexbench.datasets.corpus import StoredCorpus
 from lexbench.datasets.dataset import Dataset
 from lexbench.encodings.counts import spread
 from lexbench.engines.kernels.checks import as_hits
+from lexbench.errors import LexbenchError
 from lexbench.plugins import Retriever, Searcher
 from lexbench.runner.systems import System
 from lexbench.storage import atomic
 from lexbench.storage.array_files import array_bytes
-from lexbench.storage.artifact_folder import KeyFacts
-from lexbench.storage.code import code_facts
+from lexbench.storage.artifact_folder import CHANGED, KeyFacts
+from lexbench.storage.code import code_facts, without_code
 from lexbench.storage.drafting import Draft, DraftBlock
 from lexbench.storage.environment import packages_of
 from lexbench.storage.node import Node, Parts, Stored
@@ -119,6 +121,8 @@ class SystemRun(Node[Filtered]):
 
             size = block_size(searcher)
             for block, (hits, work) in turns.answers(draft.blocks(queries, size, what, "search", "queries"), search, watch):
+                if self.system.reusable and without_code(describe(self.system.retriever)) != without_code(self.system.recipe):
+                    raise LexbenchError(f"{what}: {CHANGED}")
                 draft.keep(block, hits._asdict() | {_WORK + name: counts for name, counts in work.items()})
         found = draft.joined(len(queries), size)
         run = Run.from_hits((query.query_id for query in queries), Hits(found["docs"], found["scores"]), corpus.doc_ids)

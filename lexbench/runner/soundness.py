@@ -36,6 +36,7 @@ from lexbench.results import (
     SystemResults,
     file_name,
     files_of,
+    json_files,
     load,
     load_any,
     no_texts,
@@ -43,10 +44,12 @@ from lexbench.results import (
 )  # fmt: skip
 from lexbench.runner.origin_checks import contradictory_origin, impossible_origin, stated_expression
 from lexbench.runner.query_texts import relevant_documents
-from lexbench.runner.recipe_checks import candidates_of, stated_flags
+from lexbench.runner.recipe_checks import candidates_of, known_names, stated_flags
 from lexbench.runner.timing_checks import impossible_timing, numbers_in
 from lexbench.runner.value_checks import impossible_values, native_measure, unattainable_values
 from lexbench.storage.artifact_folder import key_of
+from lexbench.storage.node import Stored
+from lexbench.suites import suite, suite_names
 from lexbench.synonyms import nearest
 from lexbench.trec.qrels import Qrels
 from lexbench.trec.runs import PRECISIONS
@@ -55,6 +58,7 @@ _ROUNDING = 1e-6  # allowed between a mean and the mean of the written values
 _SHOWN_DIGITS = 16  # of a digest, in a message
 _FEWEST_SEEDS = 2
 _UNORDERED = ("Success", "AllRelevant", "R", "RCap", "P", "Judged")  # changed only by ties across the cutoff
+_OF_ONE_SYSTEM = ("top", "timings", "found", "vectors", "work", "ranks", "expression")  # facts that no mean over seeds has
 _DIGESTED = {"queries": "queries", "qrels": "judgements", "corpus": "corpus"}
 
 # ---- reading ---------------------------------------------------------------------------------------------------------------
@@ -66,7 +70,10 @@ def read_folder(folder: Path) -> Results:
     Raises CannotStart if there are none or they are not comparable, and InvalidFile for a faulty file.
     """
     judged: dict[str, Qrels | None] = {}
-    files = [read_file(path, judged) for path in files_of(folder)]
+    paths = files_of(folder)
+    if stray := next((path for path in json_files(folder) if path not in paths), None):
+        raise InvalidFile(f"{stray}: result files are {folder / 'results'}/SUITE/SYSTEM.json; move it there, or away")
+    files = [read_file(path, judged) for path in paths]
     if not files:
         again = f"lexbench run suite pydoc --results {quote(str(folder))}"
         error = CannotStart(f"no result files in {folder / 'results'}; write some: {again}")
@@ -76,8 +83,8 @@ def read_folder(folder: Path) -> Results:
     found = Results(
         Entry(result, file.suite, texts=texts_reader(folder, file.suite, result)) for file in files for result in file.results
     )
-    for suite in found.suites:
-        found.select(suite=suite).check_comparable()
+    for name in found.suites:
+        found.select(suite=name).check_comparable()
     return found
 
 
@@ -90,9 +97,12 @@ def read_file(path: Path, judged: dict[str, Qrels | None] | None = None) -> Syst
     name = file_name(entry.system)
     if (path.parent.name, path.stem) != (entry.suite, name):
         raise InvalidFile(f"{path}: it is of {entry.system} on {entry.suite}, whose file is {entry.suite}/{name}.json")
+    of_suite = suite(entry.suite).datasets if entry.suite in suite_names() else None
     for dataset, count in Counter(result.dataset for result in entry.results).items():
         if count > 1:
             raise InvalidFile(f"{path}: {dataset} is there {count} times")
+        if of_suite is not None and dataset not in of_suite:
+            raise InvalidFile(f"{path}: {dataset} is not in the suite {entry.suite}; see: lexbench show suite {entry.suite}")
     for result in entry.results:
         if result.system != entry.system:
             raise InvalidFile(f"{path}: it has a result of {result.system} among those of {entry.system}")
@@ -106,10 +116,23 @@ def read_stored(path: Path, qrels: Qrels | None = None) -> Result:
     Raises InvalidFile if it contradicts itself, or the judgements *qrels* that it was scored with.
     """
     result = load(path, Result)
-    for fault in chain(contradictions(result), unattainable_values(result, qrels) if qrels else ()):
+    for fault in chain(stored_faults(result, path.parent), unattainable_values(result, qrels) if qrels else ()):
         remove = f"lexbench store remove {path.parent.parent.name}/{key_of(path.parent)}"
         raise InvalidFile(f"{path}: {result.system} on {result.dataset}: {fault}; remove it, and run it again: {remove}")
     return result
+
+
+def stored_faults(result: Result, folder: Path) -> Iterator[str]:
+    """Yield how a result in the *folder* of an artifact contradicts itself, its key facts, or those of its run in the store."""
+    facts = Stored(folder).facts
+    known = {"contract": result.contract, "qrels": result.digests.get("qrels")}
+    yield from (f"its {name} is not that of its key" for name, own in known.items() if facts.get(name, own) != own)
+    kind, _, key = str(facts.get("run")).partition("/")
+    for run in (folder.parents[1] / kind).glob(f"*-{key}") if key else ():
+        with suppress(LexbenchError):  # it is damaged
+            if Stored(run).facts.get("retriever") != result.recipe:
+                yield "its recipe is not that of its run"
+    yield from contradictions(result)
 
 
 def read_results(path: Path) -> list[Result]:
@@ -287,12 +310,16 @@ def _faults_of_measure(result: Result, measure: str, mean: float, values: list[f
 
 
 def _faults_of_seeds(result: Result, seeds: Seeds) -> Iterator[str]:
-    """Yield a line for each measure whose mean is not the mean of its seeds, or that has none."""
+    """Yield a line for each measure whose mean is not the mean of its seeds, and what no mean over seeds has."""
     for measure in dict.fromkeys((*seeds.means, *result.means)):
         means = seeds.means.get(measure, [])
         known = len(means) == len(seeds.systems) >= _FEWEST_SEEDS and measure in result.means
         if not known or abs(fmean(means) - result.means[measure]) > _ROUNDING:
             yield f"the mean of {measure} is not that of its seeds, or it has fewer than {_FEWEST_SEEDS} seeds"
+    if own := next((name for name in _OF_ONE_SYSTEM if getattr(result, name)), ""):
+        yield f"it is a mean over seeds, and has {own!r}, which belongs to one system"
+    if (named := stated_expression(result.system, "")) and named.head.name in known_names():
+        yield f"its name is that of a system, and it is a mean over {', '.join(seeds.systems)}"
 
 
 def violations(result: Result, *, published: bool = False) -> Iterator[str]:

@@ -5,7 +5,6 @@ Dates and facts of machines are also checked of results without timings.
 
 import re
 from collections.abc import Iterator, Mapping
-from datetime import UTC, datetime, timedelta
 from math import inf, isfinite
 from typing import Any
 
@@ -26,6 +25,7 @@ from lexbench.results import (
     Timing,
 )  # fmt: skip
 from lexbench.storage.artifact_folder import digest
+from lexbench.storage.stopwatch import impossible_date
 
 _PINNED = ("core", "siblings")  # facts of a timing's machine that are not in its fingerprint
 _OTHER_FLAGS = ("differs", "overhead", "gpu", "repeated")
@@ -37,8 +37,6 @@ _LEAST_PRODUCT, _MOST_PRODUCT = 0.8, 1.1
 _LEAST_TIME, _MOST_TIME = 0.6, 2.0  # timed seconds as a share of those that were asked for
 _MOST_APART = 2.0  # QPS of a process against that of all: passes that differ by more than 5 % are flagged as noisy
 _DISTURBED = {"noisy", "overhead"}  # flags of timings that are not ranked, or whose passes have other work in them
-_FIRST = datetime(2026, 11, 21, tzinfo=UTC)  # the first line of lexbench
-_SKEW = timedelta(days=2)  # between clocks
 OLDEST_PYTHON = (3, 11)
 _TICK = 1 / 64  # seconds between two readings of the processor time that differ, on Windows
 _GIB = 2**30
@@ -54,18 +52,6 @@ def impossible_timing(result: Result, timing: Timing) -> Iterator[str]:
     if not incomplete:
         faults += tuple(_rates(timing))
     yield from (f"its timing {timing.scenario}: {fault}" for fault in faults)
-
-
-def impossible_date(written: str) -> str:
-    """Return why nobody can have measured on a date, with the date; "" if it can be."""
-    try:
-        date = datetime.fromisoformat(written)
-    except ValueError:
-        return f"{written!r}, which is no date"
-    date = date.replace(tzinfo=date.tzinfo or UTC)
-    if date > datetime.now(UTC) + _SKEW:
-        return f"{written}, which is in the future"
-    return f"{written}, before lexbench was written" if date < _FIRST - _SKEW else ""
 
 
 def impossible_machine(facts: Mapping[str, Any]) -> Iterator[str]:

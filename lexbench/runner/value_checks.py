@@ -80,12 +80,12 @@ def own_measure(text: str) -> Measure | None:
 def impossible_values(result: Result) -> Iterator[str]:
     """Yield what is impossible in the values per query of a result, whatever was ranked and judged.
 
-    A result over several seeds has means of several rankings, so only relations that means keep are checked.
+    A result over several seeds has means of several rankings, so only what means keep is checked.
     """
-    scored = _scored(result)
-    if result.seeds is None:
-        for one in scored:
-            yield from _said(result, one.text, one.values, *_not_a_value(one))
+    scored, seeds = _scored(result), _seeds(result)
+    for one in scored:
+        yield from _said(result, one.text, one.values, *_not_a_value(one, seeds))
+    if seeds == 1:
         yield from _one_count(result, scored)
     for one, other in permutations(scored, 2):
         yield from _related(result, one, other)
@@ -99,16 +99,24 @@ def _said(result: Result, measure: str, values: Values, wrong: NDArray[np.bool_]
         yield f"{measure} of query {shortened(result.query_ids[at], 40)} is {values[at]:.6g}, and {why}"
 
 
-def _not_a_value(one: _Scored) -> tuple[NDArray[np.bool_], str]:
-    """Return which values (queries,) a measure alone can never have, and why."""
+def _seeds(result: Result) -> int:
+    """Return of how many rankings the values of a result are means: 1, or the number of seeds."""
+    return max(len(result.seeds.systems), 1) if result.seeds else 1
+
+
+def _not_a_value(one: _Scored, seeds: int) -> tuple[NDArray[np.bool_], str]:
+    """Return which values (queries,) a measure alone can never have, as means of so many *seeds*, and why."""
     values, distinct, place = one.values, *np.unique(one.values, return_inverse=True)
-    if one.kind == "RR":
+    if one.kind == "RR" and seeds == 1:
         deep = (values > 0) & (values < 1 / one.cutoff - _CLOSE)
         return deep | ~_is_reciprocal(values), "a reciprocal rank is 0 or 1/rank, within the cutoff"
     if one.kind in ("Success", "AllRelevant"):
-        return ~np.isin(values, (0, 1)), "it can only be 0 or 1"
+        return ~_whole(values * seeds), f"it can only be 0 or 1{_of_seeds(seeds)}"
     if one.kind == "P":
-        return ~_whole(values * one.cutoff), f"it is a number of documents divided by {one.cutoff:.0f}"
+        why = f"it is a number of documents divided by {one.cutoff:.0f}{_of_seeds(seeds)}"
+        return ~_whole(values * one.cutoff * seeds), why
+    if seeds > 1:
+        return np.zeros(len(values), bool), ""
     if one.kind in ("R", "RCap", "Judged"):
         limit = _MOST_RELEVANT if one.kind == "R" else int(min(one.cutoff, _MOST_RELEVANT))
         fractions = [Fraction(value).limit_denominator(limit) for value in distinct.tolist()]
@@ -116,6 +124,10 @@ def _not_a_value(one: _Scored) -> tuple[NDArray[np.bool_], str]:
         what = "documents by documents" if one.kind == "R" else f"documents by at most {limit}"
         return off[place], f"it is a share of {what}"
     return np.zeros(len(values), bool), ""
+
+
+def _of_seeds(seeds: int) -> str:
+    return f" in each of {seeds} seeds" if seeds > 1 else ""
 
 
 def _whole(numbers: Values) -> NDArray[np.bool_]:
@@ -222,16 +234,17 @@ def unattainable_values(result: Result, qrels: Qrels, *, only_relevant: bool = F
     what the kept documents alone reach, and what they reach if all other relevant documents follow. If *qrels* have
     *only_relevant* documents, what depends on the others is not checked.
     """
-    if result.seeds is not None or tuple(result.query_ids) != qrels.query_ids:
+    if tuple(result.query_ids) != qrels.query_ids:
         return
     scored = [one for one in _scored(result) if not (only_relevant and one.kind == "Judged")]
     for one in scored:
         yield from _by_judgements(result, one, scored, qrels)
-    if result.top:
-        yield from _kept_documents(result, scored, qrels)
+    ideal = _with_all_relevant(result, qrels) if result.top else None
+    if ideal:
+        yield from _kept_documents(result, scored, qrels, ideal)
     if not only_relevant:
-        yield from _faults_of_unjudged(result, qrels)
-    for text in result.means:
+        yield from _faults_of_unjudged(result, qrels, ideal)
+    for text in result.means if result.seeds is None else ():
         if (measure := own_measure(text)) and not hasattr(measure, "counted_by") and text not in result.ties:
             yield f"{text} has no interval for ties"
     # Of measures that were added later, only those of the first run decided on the note.
@@ -243,19 +256,20 @@ def unattainable_values(result: Result, qrels: Qrels, *, only_relevant: bool = F
 
 def _by_judgements(result: Result, one: _Scored, scored: Sequence[_Scored], qrels: Qrels) -> Iterator[str]:
     """Yield a value that the numbers and grades of the judged documents do not allow."""
-    relevant = np.add.reduceat((qrels.grades >= one.rel).astype(np.float64), qrels.offsets[:-1])
+    relevant, seeds = np.add.reduceat((qrels.grades >= one.rel).astype(np.float64), qrels.offsets[:-1]), _seeds(result)
     if one.kind in ("R", "RCap", "P"):
         divisor = {"R": relevant, "RCap": np.minimum(relevant, one.cutoff), "P": np.full(len(relevant), one.cutoff)}[one.kind]
         found = one.values * divisor
-        wrong = ~_whole(found) | (found > np.minimum(relevant, one.cutoff) + _CLOSE) | ((divisor == 0) & (one.values > 0))
-        yield from _said(result, one.text, one.values, wrong, "no number of the relevant documents gives this value")
+        wrong = (found > np.minimum(relevant, one.cutoff) + _CLOSE) | ((divisor == 0) & (one.values > 0))
+        why = f"no number of the relevant documents gives this value{_of_seeds(seeds)}"
+        yield from _said(result, one.text, one.values, wrong | ~_whole(found * seeds), why)
     if one.kind in ("RR", "Success", "AP"):
         wrong = (relevant == 0) & (one.values > 0)
         yield from _said(result, one.text, one.values, wrong, "no document is relevant")
-    if one.kind == "AP":
+    if one.kind == "AP" and seeds == 1:
         wrong = _no_precision(one, scored, relevant) | _not_with_recall(one, scored, relevant)
         yield from _said(result, one.text, one.values, wrong, "no ranks give this value")
-    if one.kind == "nDCG" and one.cutoff <= KEPT and not (qrels.continuous or result.top):
+    if one.kind == "nDCG" and one.cutoff <= KEPT and seeds == 1 and not (qrels.continuous or result.top):
         wrong = _no_dcg(one, scored, qrels)
         yield from _said(result, one.text, one.values, wrong, "no ranking of the judged documents gives this value")
 
@@ -377,14 +391,13 @@ def kept_run(result: Result) -> Run:
     return Run.from_entries(queries, [one for ids in lists for one in ids], scores)
 
 
-def _kept_documents(result: Result, scored: Sequence[_Scored], qrels: Qrels) -> Iterator[str]:
-    """Yield a value that the kept documents contradict."""
+def _kept_documents(result: Result, scored: Sequence[_Scored], qrels: Qrels, ideal: Run) -> Iterator[str]:
+    """Yield a value that the kept documents, or *ideal* lists that begin with them, contradict."""
     try:
         run = kept_run(result)
     except LexbenchError as error:
         yield f"its kept lists are none: {error}"
         return
-    ideal = _with_all_relevant(result, qrels)
     for one in scored:
         measure: Any = own_measure(one.text)
         low = measure.per_query(join(run, qrels, measure.depth))
@@ -400,20 +413,30 @@ def _kept_documents(result: Result, scored: Sequence[_Scored], qrels: Qrels) -> 
             yield from _said(result, one.text, one.values, wrong, span)
 
 
-def _faults_of_unjudged(result: Result, qrels: Qrels) -> Iterator[str]:
-    """Yield a bound for unjudged documents that the kept documents contradict, or that is missing; or their wrong number."""
+def _faults_of_unjudged(result: Result, qrels: Qrels, ideal: Run | None) -> Iterator[str]:
+    """Yield a bound for unjudged documents that the kept documents contradict, or that is missing; or their wrong number.
+
+    *ideal* lists begin with the kept documents; None if there are none.
+    """
     if result.lists and result.lists.judged != (count := len(np.unique(qrels.doc_ids))):
         yield f"it says that {result.lists.judged:,} documents are judged, and these are {count:,}"
-    if not result.top:
+    if ideal is None:
         return
     run = kept_run(result)
+    if result.lists and result.lists.found < (kept := int(np.isin(run.table, qrels.doc_ids).sum())):
+        yield f"it says that {result.lists.found:,} judged documents are in its lists, and it keeps {kept:,} of them"
     shallow = [text for text in result.means if (one := own_measure(text)) and one.cutoff and one.cutoff <= KEPT]
+    best = incomplete_report(ideal, qrels, shallow)
     for text, bounds in incomplete_report(run, qrels, shallow).items():
-        if text not in result.incomplete:
+        if (said := result.incomplete.get(text)) is None:
             yield f"{text} has no bounds for unjudged documents"
-        elif abs(result.incomplete[text].highest - bounds.highest) > _CLOSE:
-            found = result.incomplete[text].highest
-            yield f"{text} is at most {found:.6g} if unjudged documents count, and the kept documents give {bounds.highest:.6g}"
+            continue
+        if abs(said.highest - bounds.highest) > _CLOSE:
+            given = f"and the kept documents give {bounds.highest:.6g}"
+            yield f"{text} is at most {said.highest:.6g} if unjudged documents count, {given}"
+        if not bounds.condensed - _CLOSE <= said.condensed <= best[text].condensed + _CLOSE:
+            span = f"{bounds.condensed:.6g} to {best[text].condensed:.6g}"
+            yield f"{text} is {said.condensed:.6g} without unjudged documents, and the kept documents allow {span}"
 
 
 def _with_all_relevant(result: Result, qrels: Qrels) -> Run:

@@ -15,6 +15,7 @@ from lexbench.storage import atomic
 from lexbench.storage.reading import file_digest
 
 SESSION = "only in this session"  # the name of a key fact that no other process has
+CHANGED = "files that it is made from changed meanwhile; give the same command again when nothing writes to them"
 KeyFacts = Mapping[str, Any]  # everything that can change the content of an artifact, as JSON values
 
 MANIFEST = "manifest.json"

@@ -5,24 +5,27 @@ file of lexbench counts as released if it is as its wheel installed it, or in a 
 are staged or committed are part of lexbench: whoever commits them raises the `version` of the class. Durations depend on all
 code, so the keys of timings have the digest of every file that the system and the measuring process import.
 
-Code is read as files. Modules that are imported in ways that `ast` cannot see (importlib, exec) are not followed, and neither
-are installed packages that a plug-in imports: results name their versions.
+Code is read as files. Modules whose names are computed are not followed, and neither are installed packages that a plug-in
+imports: results name their versions. A file of data counts if the source names it.
 """
 
 import ast
 import hashlib
 import inspect
+import os
+import re
 import struct
 import sys
 import sysconfig
 from base64 import urlsafe_b64encode
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from functools import cache
+from functools import cache, cached_property, partial
 from importlib import metadata
+from importlib.util import find_spec
 from pathlib import Path
-from types import ModuleType
-from typing import Any
+from types import FunctionType, ModuleType
+from typing import Any, NamedTuple
 
 from lexbench.storage.artifact_folder import digest
 from lexbench.storage.reading import cached_file_digest
@@ -31,6 +34,8 @@ CODE = "code"  # in key facts: the digest of code that is not part of a released
 _OWN = Path(__file__).resolve().parents[1]
 _INSTALLED = tuple({Path(sysconfig.get_path(name)).resolve() for name in ("stdlib", "platstdlib", "purelib", "platlib")})
 _SUFFIXES = (".py", ".so", ".pyd")
+_WRAPPED = {property: "fget", cached_property: "func", partial: "func", staticmethod: "__func__", classmethod: "__func__"}
+_FILE_NAME = re.compile(r"/?[\w.][\w ./+-]{0,200}|[\w/-]*\*[\w-]*\.[\w.]+")  # also patterns such as data/*.txt
 _GIT_ENTRY = ">10L20sH"  # see gitformat-index(5)
 _GIT_EXTENDED = 0x4000
 _GIT_PREFIXES = 4  # from this version of the index on, a path names only how it differs from the one before
@@ -47,11 +52,11 @@ def code_digest(cls: type) -> str | None:
     own, *_ = tops = [module.partition(".")[0] for module in modules]
     files = _changed([module for module, top in zip(modules, tops, strict=True) if top == _OWN.name])
     for top in set(tops) - {_OWN.name}:
-        module = sys.modules.get(top)
-        if module and _installed(module):
-            files |= _installed_files(module) if top == own else {}
-        elif module:
-            files |= _files(module)
+        place = _place(top)
+        if place and place.installed:
+            files |= _installed_files(place) if top == own else {}
+        elif place:
+            files |= _files(place)
     if own != _OWN.name and not files:
         try:
             files = {"": hashlib.sha256(inspect.getsource(cls).encode()).hexdigest()}
@@ -119,38 +124,107 @@ def without_code(facts: Any) -> Any:
 # ---- other packages --------------------------------------------------------------------------------------------------------
 
 
-def _installed(module: ModuleType | None) -> bool:
-    """Return whether a module belongs to Python or to an installed package that is not installed as editable."""
-    file = getattr(module, "__file__", None)
-    places = [file] if file else list(getattr(module, "__path__", ()))
-    return not places or any(Path(place).resolve().is_relative_to(folder) for place in places for folder in _INSTALLED)
+class _Place(NamedTuple):
+    """Where the source of a top package or module is: its folders, or its file."""
+
+    name: str
+    folders: tuple[Path, ...] = ()
+    file: Path | None = None
+
+    @property
+    def installed(self) -> bool:
+        """Whether it belongs to Python or to an installed package that is not installed as editable."""
+        places = [self.file] if self.file else self.folders
+        return not places or any(place.resolve().is_relative_to(folder) for place in places for folder in _INSTALLED)
+
+    def sources(self) -> Iterator[tuple[Path, Path]]:
+        """Yield its source files and compiled modules, each after the folder that its name in digests begins in."""
+        for folder in self.folders:
+            yield from ((folder, path) for path in sorted(folder.rglob("*")) if path.suffix in _SUFFIXES)
+        if not self.folders and self.file:
+            yield self.file.parent, self.file
 
 
-def _files(module: ModuleType) -> dict[str, str]:
-    """Return the digests of the files of a top package or module, and of what it imports from packages not installed."""
+def _place(top: str) -> _Place | None:
+    """Return where a top package or module is, imported or not; None if there is none."""
+    folders: Iterable[str] | None
+    file: str | None
+    if module := sys.modules.get(top):
+        folders, file = getattr(module, "__path__", None), getattr(module, "__file__", None)
+    else:
+        spec = None
+        with suppress(ImportError, AttributeError, ValueError):  # a finder fails
+            spec = find_spec(top)
+        if spec is None:
+            return None
+        folders, file = spec.submodule_search_locations, spec.origin if spec.has_location else None
+    return _Place(top, tuple(map(Path, folders or ())), Path(file) if file else None)
+
+
+def _files(place: _Place) -> dict[str, str]:
+    """Return the digests of the files of a top package or module, and of what it imports from packages not installed.
+
+    Files of data count if the source names them.
+    """
     digests: dict[str, str] = {}
-    waiting, seen = [module], {module.__name__, _OWN.name}
+    waiting, seen = [place], {place.name, _OWN.name}
     while waiting:
         one = waiting.pop()
-        name = "" if one is module else one.__name__  # a script is __main__ here and another module in a worker
-        for folder, path in _sources(one):
+        name = "" if one is place else one.name  # a script is __main__ here and another module in a worker
+        for folder, path in one.sources():
             with suppress(OSError):  # it is being replaced
                 digests[f"{name}/{path.relative_to(folder).as_posix()}"] = cached_file_digest(path)
-                tops = {imported.partition(".")[0] for imported in _imports(path)} - seen
+                names, texts = _said(path, cached_file_digest(path)) if path.suffix == ".py" else ([], [])
+                tops = {imported.partition(".")[0] for imported in (*_imports(path), *names)} - seen
                 seen |= tops
-                waiting += [other for top in tops if (other := sys.modules.get(top)) and not _installed(other)]
+                waiting += [other for top in sorted(tops) if (other := _place(top)) and not other.installed]
+                if not one.installed:
+                    digests |= {f"{name}/{path.stem} reads {data}": found for data, found in _data(path.parent, texts)}
     return digests
 
 
 _installed_files = cache(_files)  # of a package, which has hundreds of files, and this process has loaded them as they were
 
 
-def _sources(module: ModuleType) -> Iterator[tuple[Path, Path]]:
-    """Yield the source files and compiled modules of a top package or module, each after the folder that its name begins in."""
-    if folders := [Path(place) for place in getattr(module, "__path__", ())]:
-        yield from ((folder, path) for folder in folders for path in sorted(folder.rglob("*")) if path.suffix in _SUFFIXES)
-    elif file := getattr(module, "__file__", None):
-        yield Path(file).parent, Path(file)
+@cache
+def _said(path: Path, _digest: str) -> tuple[list[str], list[str]]:
+    """Return the modules that a source file names in calls of `import_module`, and the texts that may be names of files."""
+    modules, texts = list[str](), set[str]()
+    try:
+        nodes = list(ast.walk(ast.parse(path.read_bytes())))
+    except (OSError, SyntaxError, ValueError, RecursionError):
+        return [], []
+    for node in nodes:
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and _FILE_NAME.fullmatch(node.value):
+            texts |= {node.value, node.value.lstrip("/")}  # of an f-string, it may be the end of a path
+        elif isinstance(node, ast.Call) and ast.unparse(node.func).rpartition(".")[2] in ("import_module", "__import__"):
+            modules += [one.value for one in node.args if isinstance(one, ast.Constant) and isinstance(one.value, str)]
+    return modules, sorted(texts)
+
+
+def _data(beside: Path, texts: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """Yield the name and the digest of each file that *texts* name, *beside* their source or in the working folder.
+
+    The name may be in two texts, the first of a folder, e.g. in `folder / "data" / "words.txt"`.
+    """
+    for start in dict.fromkeys((beside, Path.cwd())):
+        places = list(_named(start, texts))
+        inside = (file for place in places if place.is_dir() for file in _named(place, texts))
+        for file in (*places, *inside):
+            if file.is_file():
+                yield Path(os.path.relpath(file, start)).as_posix(), cached_file_digest(file)
+
+
+def _named(folder: Path, texts: Sequence[str]) -> Iterator[Path]:
+    """Yield what *texts* name in a folder: paths, or patterns with a star."""
+    there = set[str]()
+    with suppress(OSError):  # it may not be listed
+        there = {path.name for path in folder.iterdir()}
+    for text in texts:
+        if "*" in text:
+            yield from sorted(folder.glob(text.lstrip("/")))
+        elif text.partition("/")[0] in there or text[0] == "/":
+            yield folder / text
 
 
 def _imports(path: Path) -> list[str]:
@@ -218,6 +292,35 @@ def _unreleased() -> dict[str, str]:
         for name, path in files.items()
         if known.get(name) not in (_blob(path.read_bytes()), _blob(path.read_bytes().replace(b"\r\n", b"\n")), _record(path))
     }
+
+
+def replaced() -> list[str]:
+    """Return the functions and classes of lexbench that another module has replaced in this process, by their places.
+
+    For example, a notebook, a conftest.py or a sitecustomize.py can do so, and no digest of a file shows it.
+    """
+    found = []
+    for name, module in sorted(sys.modules.items()):
+        if name.partition(".")[0] == _OWN.name and isinstance(module, ModuleType):
+            classes = [one for one in vars(module).values() if isinstance(one, type) and one.__module__ == name]
+            spaces = {name: vars(module), **{f"{name}.{one.__name__}": vars(one) for one in classes}}
+            tops = ((f"{place}.{key}", _top_of(value)) for place, space in spaces.items() for key, value in space.items())
+            found += [place for place, top in tops if top == "__main__" or (top and top != _OWN.name and _is_of_user(top))]
+    return found
+
+
+@cache
+def _is_of_user(top: str) -> bool:
+    place = _place(top)
+    return place is not None and not place.installed
+
+
+def _top_of(value: Any) -> str:
+    """Return the top package or module that defines a class or function, also in a property or method; "" for other values."""
+    if isinstance(value, type):
+        return str(value.__module__).partition(".")[0]
+    function = value if isinstance(value, FunctionType) else getattr(value, _WRAPPED.get(type(value), "py_func"), None)
+    return function.__globals__.get("__name__", "").partition(".")[0] if isinstance(function, FunctionType) else ""
 
 
 def _blob(content: bytes) -> str:

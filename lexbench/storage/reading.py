@@ -17,7 +17,7 @@ from contextlib import suppress
 from functools import cache, lru_cache
 from pathlib import Path
 from shlex import quote
-from typing import Any, BinaryIO, Literal, NamedTuple, TypeVar, cast, get_args, get_origin, get_type_hints
+from typing import Any, BinaryIO, Literal, NamedTuple, TypeAlias, TypeVar, cast, get_args, get_origin, get_type_hints
 
 import msgspec
 
@@ -61,6 +61,9 @@ class Strict(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
 Table = TypeVar("Table", bound=Strict)
 
 
+FileState: TypeAlias = tuple[int, int, int]
+
+
 class Block(NamedTuple):
     """Some whole lines of a file."""
 
@@ -76,14 +79,25 @@ def file_digest(path: Path, algorithm: str = "sha256") -> str:
 
 def cached_file_digest(path: Path, algorithm: str = "sha256") -> str:
     """Return the digest of a file's bytes; while its size and times do not change, each process reads it once."""
+    return _file_digest(path.resolve(), algorithm, file_state(path))
+
+
+def file_state(path: Path) -> FileState:
+    """Return what changes whenever a file is written to, for keys of caches of one process."""
     status = path.stat()
-    times = status.st_mtime_ns, status.st_ctime_ns  # the first can be set back
-    return _file_digest(path.resolve(), algorithm, status.st_size, times)
+    return status.st_size, status.st_mtime_ns, status.st_ctime_ns  # the first time can be set back
 
 
 @cache
-def _file_digest(path: Path, algorithm: str, _size: int, _times: tuple[int, int]) -> str:
+def _file_digest(path: Path, algorithm: str, _state: FileState) -> str:
     return file_digest(path, algorithm)
+
+
+def digests_below(path: str) -> dict[str, str]:
+    """Return the digest of a file, or of each file below a folder by its name there."""
+    top = Path(path)
+    files = sorted(file for file in top.rglob("*") if file.is_file()) if top.is_dir() else [top]
+    return {file.relative_to(top).as_posix(): cached_file_digest(file) for file in files}
 
 
 def open_file(path: Path) -> BinaryIO:

@@ -6,7 +6,8 @@ The clock stands still while loops are compiled, because that is done once per m
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
+from glob import escape
 from pathlib import Path
 from typing import TypeVar
 
@@ -17,6 +18,8 @@ from lexbench.storage import atomic, environment
 from lexbench.storage.artifact_folder import MEASURED, digest, measured_text
 
 M = TypeVar("M", bound="Measurement")
+_FIRST = datetime(2026, 11, 21, tzinfo=UTC)  # the first line of lexbench
+_SKEW = timedelta(days=2)  # between clocks
 
 
 class Measurement(msgspec.Struct, frozen=True, kw_only=True):
@@ -83,8 +86,18 @@ class Stopwatch:
 
 
 def read_measurement(folder: Path) -> Measurement:
-    """Return the measurement of an artifact; an empty one if it is damaged, because no score depends on it."""
-    return _read(folder, Measurement)
+    """Return the measurement of an artifact; an empty one if it is damaged, because no score depends on it.
+
+    It has no date if the clock was wrong: the artifact would be the newest for years, and nobody would accept its result.
+    """
+    found = _read(folder, Measurement)
+    return msgspec.structs.replace(found, started="") if impossible_date(found.started) else found
+
+
+def parts_of(folder: Path) -> Iterator[Path]:
+    """Yield the folders in the store of everything that an artifact was made from, as far as it is there."""
+    for name in _read(folder, ArtifactMeasurement).parts:
+        yield from folder.parents[1].glob(f"*/{escape(name)}")
 
 
 def _read(folder: Path, kind: type[M]) -> M:
@@ -93,3 +106,15 @@ def _read(folder: Path, kind: type[M]) -> M:
         return kind() if content is None else msgspec.json.decode(content, type=kind)
     except msgspec.DecodeError:
         return kind()
+
+
+def impossible_date(written: str) -> str:
+    """Return why nobody can have measured on a date, with the date; "" if it can be."""
+    try:
+        date = datetime.fromisoformat(written)
+    except ValueError:
+        return f"{written!r}, which is no date"
+    date = date.replace(tzinfo=date.tzinfo or UTC)
+    if date > datetime.now(UTC) + _SKEW:
+        return f"{written}, which is in the future"
+    return f"{written}, before lexbench was written" if date < _FIRST - _SKEW else ""

@@ -16,6 +16,7 @@ from safetensors.numpy import load_file
 from lexbench.results import MOST_OVERHEAD, ONE_THREAD, SINGLE, STAGES, Latency, Results, Timing
 from lexbench.storage.artifact_folder import digest
 from lexbench.storage.node import Stored
+from lexbench.storage.stopwatch import impossible_date
 from lexbench.storage.store import Store, finished_files
 from lexbench.timing.protocol import DURATIONS_FILE, FACTS_FILE, VERSION, MeasuredFacts
 from lexbench.types import Hits
@@ -163,7 +164,8 @@ def timings_of_run(store: Store, run: str) -> list[Timing]:
             wanted[timing] = int(facts["processes"])
     whole = (found for timing, found in processes.items() if len(found) == wanted[timing])
     timings = [read_timing([found[number] for number in sorted(found)]) for found in whole]
-    return list({(one.scenario, one.k, one.fingerprint): one for one in sorted(timings, key=lambda one: one.taken)}.values())
+    timings.sort(key=lambda one: "" if impossible_date(one.taken) else one.taken)  # a clock may have been wrong
+    return list({(one.scenario, one.k, one.fingerprint): one for one in timings}.values())
 
 
 def with_timings(results: Results, store: Store) -> Results:

@@ -8,6 +8,8 @@ change fails with probability 1 - confidence at most, whether or not the commits
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from itertools import chain
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -27,14 +29,16 @@ from lexbench.errors import CannotStart, CommandError, LexbenchError, shortened
 from lexbench.measures import cutoff as cutoff_of
 from lexbench.measures.judged import Judged
 from lexbench.notation import PYTHON_OBJECT
-from lexbench.results import SINGLE, QueryTexts, Result, Timing
+from lexbench.results import SINGLE, QueryTexts, Result, Timing, beyond_rounding, load
 from lexbench.runner import jobs
 from lexbench.runner.plan import Job, plan_of
 from lexbench.runner.query_texts import query_texts, relevant_documents, relevant_ranks
+from lexbench.runner.recipe_checks import repeats
 from lexbench.runner.systems import imported, named_systems
 from lexbench.runner.value_checks import own_measure
 from lexbench.storage import environment
 from lexbench.storage.artifact_folder import digest
+from lexbench.storage.stopwatch import read_measurement
 from lexbench.storage.store import Store
 from lexbench.timing.protocol import TimingSettings
 from lexbench.timing.timer import Timer
@@ -230,12 +234,13 @@ def _systems(gate: Gate, folder: Path, given: Any) -> Mapping[str, Any]:
 
 
 def check(
-    gate: Gate, measured: Measured, baseline: Baseline | None, *, tests: int = COMMITS, confidence: float = CONFIDENCE
-) -> GateRun:
+    gate: Gate, measured: Measured, baseline: Baseline | None, store: Store, *, tests: int = COMMITS,
+    confidence: float = CONFIDENCE,
+) -> GateRun:  # fmt: skip
     """Compare a measurement with the baseline and the limits of its gate.
 
     Raises CannotStart if there is no baseline, if it is 0 for all queries, if it is of other queries, data or another measure,
-    or if its values are not those of its ranks.
+    or if its values are not those of its ranks, or not those that its system has now, or has in the *store*.
     """
     if baseline is None:
         raise CannotStart(f"gate {gate.name!r} has no baseline; {_ACCEPT}")
@@ -250,7 +255,7 @@ def check(
         raise CannotStart(f"gate {gate.name!r}: {other} changed since the baseline; {_ACCEPT}")
     if strays := baseline.values.keys() ^ now.values.keys():
         raise CannotStart(f"gate {gate.name!r}: query {min(strays)!r} is not in both its baseline and its dataset; {_ACCEPT}")
-    if edited := next(_contradictions(baseline, measured), ""):
+    if edited := next(chain(_contradictions(baseline, measured), _other_values(baseline, measured, store)), ""):
         raise CannotStart(f"gate {gate.name!r}: {edited}; {_ACCEPT}")
     ids = list(baseline.values)
     before, after = (np.array([one.values[query] for query in ids]) for one in (baseline, now))
@@ -290,6 +295,25 @@ def _contradictions(baseline: Baseline, measured: Measured) -> Iterator[str]:
     for query, value in zip(qrels.query_ids, one.per_query(join(run, qrels, one.depth)).tolist(), strict=True):
         if abs(value - baseline.values[query]) > 10**-_DIGITS:
             yield f"its baseline has {baseline.values[query]:g} for query {query!r}, and the ranks beside it give {value:.6g}"
+
+
+def _other_values(baseline: Baseline, measured: Measured, store: Store) -> Iterator[str]:
+    """Yield a line if the system of a baseline gave other values, now or when the *store* kept them, by the same lexbench."""
+    stored = (folder / "result.json" for folder in store.folders("results", baseline.dataset))
+    for path in (None, *stored):
+        with suppress(LexbenchError, OSError):  # it is damaged, or older than its contract
+            found = measured.result if path is None else load(path, Result)
+            made = measured.result.measured if path is None else read_measurement(path.parent)
+            facts = digest(found.recipe), found.digests, found.contract, found.depth, made.versions.get("lexbench")
+            known = baseline.system_sha256, baseline.digests, baseline.contract, baseline.depth, baseline.lexbench
+            values = dict(zip(found.query_ids, found.per_query.get(baseline.measure, []), strict=False))
+            if facts != known or values.keys() != baseline.values.keys() or not repeats(found.recipe):
+                continue
+            ours = [values[query] for query in baseline.values]
+            if beyond_rounding(found.recipe, ours, list(baseline.values.values()), 10**-_DIGITS):
+                query = max(values, key=lambda one: abs(values[one] - baseline.values[one]))
+                where = "the same system has" if path is None else f"the same system had, in {path.parent}, "
+                yield f"its baseline has {baseline.values[query]:g} for query {query!r}, and {where} {values[query]:.6g}"
 
 
 def _lost(measured: Measured, baseline: Baseline, now: Baseline, query: str) -> QueryChange:

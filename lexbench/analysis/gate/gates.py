@@ -72,7 +72,7 @@ def run_gates(path: Path, store: Store, progress: Progress) -> GateReport:
     gates, baselines = read_gates(path), read_baselines(path.with_suffix(".json"))
     tests = gates.commits * len(gates.gate)
     reports = [
-        check(gate, measured, baselines.get(gate.name), tests=tests, confidence=gates.confidence)
+        check(gate, measured, baselines.get(gate.name), store, tests=tests, confidence=gates.confidence)
         for gate, measured in _measured(gates.gate, path, store, progress)
     ]
     return GateReport(verdict=worst([report.verdict for report in reports]), gates=reports)

@@ -12,7 +12,7 @@ from lexbench.display.answer import Answer
 from lexbench.display.table import Table
 from lexbench.errors import CannotStart, CommandError, LexbenchError, shortened
 from lexbench.results import KEPT, Result, SystemResults, files_of, kept_ids, load
-from lexbench.runner.soundness import judgements_of
+from lexbench.runner.soundness import contradictions, judgements_of
 from lexbench.runner.value_checks import own_measure, unattainable_values
 from lexbench.trec.qrels import Qrels
 
@@ -120,6 +120,8 @@ def _data(contract: Contract) -> "_Data | str":
 
 
 def _rescored(suite: str, result: Result, data: "_Data | str") -> Rescored:
+    if fault := next(contradictions(result), ""):  # e.g. a mean that is not that of its values
+        return Rescored(suite, result, 0, 0, (fault,))
     if isinstance(data, str):
         return Rescored(suite, result, 0, 0, (), data)
     if result.contract != data.contract.stamp or tuple(result.query_ids) != data.qrels.query_ids:

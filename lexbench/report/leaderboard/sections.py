@@ -381,7 +381,7 @@ def _grouped_notes(results: Sequence[Result], headline: str, notes: Sequence[Not
 
 def _without_ids(ours: Results) -> Iterator[str]:
     """Yield a line on the results of a suite that keep no document ids, variants included."""
-    bare = [f"{one.system} on {one.dataset}" for one in ours if not one.top and not one.seeds]
+    bare = [f"{one.system} on {one.dataset}" for one in ours if not one.top]
     if bare:
         some = f"{len(bare)} of {len(list(ours))} results ({listed(bare, 1)})"
         yield f"No document ids, so lexbench verify --rescore cannot score them again: {some}"
