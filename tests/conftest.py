@@ -7,7 +7,9 @@ import shutil
 import subprocess
 import sys
 import zipfile
+from contextlib import ExitStack
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 from hypothesis import settings
@@ -20,7 +22,8 @@ settings.load_profile("lexbench")
 for _library in ("OMP", "MKL", "OPENBLAS", "RAYON"):
     os.environ.setdefault(f"{_library}_NUM_THREADS", "1")
 
-from tiny import enter, install, measure_here  # noqa: E402 - threads first
+from forking import FORKING, PRELOADED, commands  # noqa: E402 - threads first
+from tiny import enter, install, measure_here  # noqa: E402
 
 from lexbench import contracts  # noqa: E402
 from lexbench.storage.store import Store  # noqa: E402
@@ -37,6 +40,17 @@ def writable_copy(folder, place) -> Path:
     for path in (place, *(path for path in place.rglob("*") if path.is_dir())):
         path.chmod(0o755)
     return place
+
+
+def pytest_configure(config) -> None:
+    """Start the commands of `forking`, which the processes of pytest-xdist share."""
+    if not hasattr(config, "workerinput"):  # which those processes have
+        stack = ExitStack()
+        config.add_cleanup(stack.close)
+        folder = Path(stack.enter_context(TemporaryDirectory(prefix="forking-")))
+        for name in PRELOADED:
+            stack.enter_context(commands(folder / name))
+        os.environ[FORKING] = str(folder)
 
 
 def pytest_collection_modifyitems(items) -> None:
@@ -100,13 +114,9 @@ def store(tmp_path, monkeypatch) -> Store:
 
 
 @pytest.fixture(scope="session")
-def fast(tmp_path_factory) -> Path:
+def fast() -> Path:
     """Return a folder with the commands `lexbench` and `python`, which start without importing lexbench again."""
-    import forking
-
-    folder = tmp_path_factory.mktemp("fast")
-    with forking.commands(folder):
-        yield folder
+    return Path(os.environ[FORKING], "commands")
 
 
 @pytest.fixture
