@@ -123,7 +123,12 @@ def _installed(module: ModuleType | None) -> bool:
     """Return whether a module belongs to Python or to an installed package that is not installed as editable."""
     file = getattr(module, "__file__", None)
     places = [file] if file else list(getattr(module, "__path__", ()))
-    return not places or any(Path(place).resolve().is_relative_to(folder) for place in places for folder in _INSTALLED)
+    return not places or any(map(_is_installed, places))
+
+
+@cache
+def _is_installed(place: str) -> bool:
+    return any(Path(place).resolve().is_relative_to(folder) for folder in _INSTALLED)
 
 
 def _files(module: ModuleType) -> dict[str, str]:
