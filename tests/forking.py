@@ -31,24 +31,11 @@ answer or os.kill(os.getpid(), 9)  # as its process was
 sys.exit(answer[0])
 """
 
-COMMANDS = [
-    "analysis.audit",
-    "analysis.compare",
-    "analysis.gate",
-    "api",
-    "collecting.collect",
-    "devices",
-    "models.local_model",
-]
-COMMANDS += [
-    "probing",
-    "report.leaderboard",
-    "retrievers._bm25_index",
-    "retrievers._bm25_search",
-    "runner.jobs",
-    "timing.measuring",
-]
+COMMANDS = ["analysis.audit", "analysis.compare", "analysis.gate", "api", "collecting.collect", "devices", "models.local_model"]
+COMMANDS += ["probing", "report.leaderboard", "report.listings", "runner.jobs", "timing.measuring"]
+COMMANDS += ["encoders.sparse_mlm", "engines.impact", "measures.rr", "retrievers._bm25_index", "retrievers.bm25"]
 LIBRARIES = ["scipy.stats", "pandas", "matplotlib.pyplot", "IPython.core.interactiveshell", "nbformat", "pytest", "torch"]
+LIBRARIES += ["rich.console", "rich.table", "safetensors.torch", "tokenizers", "tomllib"]
 TRAINING = [f"lexbench.lexmae.training.{name}" for name in ("pretrain", "finetune", "imitation", "query_table", "ranking")]
 TRAINING += ["lexbench.lexmae.training.command", "lexbench.cli.train", "lexbench.models.native.bert", "rich.console"]
 PRELOADED = {
@@ -145,12 +132,14 @@ def preloaded(name):
     from numba.core.registry import cpu_target
 
     from lexbench.cli import code
+    from lexbench.storage.code import _unreleased
 
     for module in PRELOADED[name]:
         with suppress(ImportError):
             import_module(module)
     cpu_target.typing_context.refresh()  # what numba otherwise does in each command, before its first compiled loop
     cpu_target.target_context.refresh()
+    _unreleased()  # the files of what is imported here, which other commands digest after their start
     gc.freeze()
     return code
 

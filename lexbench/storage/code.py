@@ -218,19 +218,21 @@ def _unreleased() -> dict[str, str]:
     """Return the digests of the source files of lexbench, by path in its folder, that are not as released."""
     files = {path.relative_to(_OWN).as_posix(): path for path in sorted(_OWN.rglob("*.py"))}
     known = _in_git() or _in_wheel()
-    return {
-        name: cached_file_digest(path)
-        for name, path in files.items()
-        if known.get(name) not in (_blob(path.read_bytes()), _blob(path.read_bytes().replace(b"\r\n", b"\n")), _record(path))
-    }
+    return {name: cached_file_digest(path) for name, path in files.items() if not _is_released(path, known.get(name))}
+
+
+def _is_released(path: Path, known: str | None) -> bool:
+    """Return whether git's blob or the wheel's digest of a file, None if it has none, is that of its content now."""
+    content = path.read_bytes()
+    return known in (_blob(content), _record(content)) or known == _blob(content.replace(b"\r\n", b"\n"))
 
 
 def _blob(content: bytes) -> str:
     return hashlib.sha1(b"blob %d\0%s" % (len(content), content), usedforsecurity=False).hexdigest()
 
 
-def _record(path: Path) -> str:
-    return urlsafe_b64encode(bytes.fromhex(cached_file_digest(path))).rstrip(b"=").decode()
+def _record(content: bytes) -> str:
+    return urlsafe_b64encode(hashlib.sha256(content).digest()).rstrip(b"=").decode()
 
 
 def _in_wheel() -> dict[str, str]:
