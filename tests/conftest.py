@@ -14,7 +14,7 @@ from tempfile import TemporaryDirectory
 import pytest
 from hypothesis import settings
 
-settings.register_profile("lexbench", deadline=None)  # a busy machine is no fault of the code
+settings.register_profile("lexbench", deadline=None, max_examples=50)  # a busy machine is no fault of the code
 settings.load_profile("lexbench")
 
 # Tests run side by side, one core each, so libraries use one thread, also in the processes that tests start. This must come
