@@ -1,6 +1,7 @@
 """Fixtures of several test files."""
 
 import gc
+import multiprocessing
 import os
 import re
 import shutil
@@ -28,6 +29,9 @@ from tiny import enter, install, measure_here  # noqa: E402
 from lexbench import contracts  # noqa: E402
 from lexbench.storage.store import Store  # noqa: E402
 
+multiprocessing.set_forkserver_preload(
+    [f"lexbench.{name}" for name in ("testing.engines", "testing._letters", "engines.sharded")]
+)
 _LONGEST = ("test_docs.py", "test_lexmae_training.py", "test_pgvector.py", "test_milvus.py")
 DATA = Path(__file__).parent / "data"
 SHARED = Path(os.environ.get("LEXBENCH_SHARED") or Path(__file__).parents[2] / "shared")  # real collections
