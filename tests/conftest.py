@@ -1,18 +1,21 @@
 """Fixtures of several test files."""
 
 import gc
+import multiprocessing
 import os
 import re
 import shutil
 import subprocess
 import sys
 import zipfile
+from contextlib import ExitStack
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 from hypothesis import settings
 
-settings.register_profile("lexbench", deadline=None)  # a busy machine is no fault of the code
+settings.register_profile("lexbench", deadline=None, max_examples=50)  # a busy machine is no fault of the code
 settings.load_profile("lexbench")
 
 # Tests run side by side, one core each, so libraries use one thread, also in the processes that tests start. This must come
@@ -20,11 +23,15 @@ settings.load_profile("lexbench")
 for _library in ("OMP", "MKL", "OPENBLAS", "RAYON"):
     os.environ.setdefault(f"{_library}_NUM_THREADS", "1")
 
-from tiny import enter, install, measure_here  # noqa: E402 - threads first
+from forking import FORKING, PRELOADED, commands  # noqa: E402 - threads first
+from tiny import enter, install, measure_here  # noqa: E402
 
 from lexbench import contracts  # noqa: E402
 from lexbench.storage.store import Store  # noqa: E402
 
+multiprocessing.set_forkserver_preload(
+    [f"lexbench.{name}" for name in ("testing.engines", "testing._letters", "engines.sharded")]
+)
 _LONGEST = ("test_docs.py", "test_lexmae_training.py", "test_pgvector.py", "test_milvus.py")
 DATA = Path(__file__).parent / "data"
 SHARED = Path(os.environ.get("LEXBENCH_SHARED") or Path(__file__).parents[2] / "shared")  # real collections
@@ -37,6 +44,17 @@ def writable_copy(folder, place) -> Path:
     for path in (place, *(path for path in place.rglob("*") if path.is_dir())):
         path.chmod(0o755)
     return place
+
+
+def pytest_configure(config) -> None:
+    """Start the commands of `forking`, which the processes of pytest-xdist share."""
+    if not hasattr(config, "workerinput"):  # which those processes have
+        stack = ExitStack()
+        config.add_cleanup(stack.close)
+        folder = Path(stack.enter_context(TemporaryDirectory(prefix="forking-")))
+        for name in PRELOADED:
+            stack.enter_context(commands(folder / name))
+        os.environ[FORKING] = str(folder)
 
 
 def pytest_collection_modifyitems(items) -> None:
@@ -108,13 +126,9 @@ def store(tmp_path, monkeypatch) -> Store:
 
 
 @pytest.fixture(scope="session")
-def fast(tmp_path_factory) -> Path:
+def fast() -> Path:
     """Return a folder with the commands `lexbench` and `python`, which start without importing lexbench again."""
-    import forking
-
-    folder = tmp_path_factory.mktemp("fast")
-    with forking.commands(folder):
-        yield folder
+    return Path(os.environ[FORKING], "commands")
 
 
 @pytest.fixture

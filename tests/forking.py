@@ -1,9 +1,10 @@
 """Commands that start fast: one process imports lexbench, and forks itself for each command of the scripts in a folder.
 
 The scripts are `lexbench` and `python`. A command has its own process, folder, environment, input and output, like one that a
-shell starts, and is killed with its script.
+shell starts, and is killed with its script. The process imports at the first command, so it costs little until it is used.
 """
 
+import gc
 import json
 import os
 import select
@@ -19,6 +20,7 @@ from pathlib import Path
 from runpy import run_module
 from types import ModuleType
 
+FORKING = "LEXBENCH_TEST_FORKING"  # the environment variable that names the parent of the folders
 SCRIPT = """#!{python} -IS
 import json, os, socket, sys
 server = socket.socket(socket.AF_UNIX)
@@ -29,32 +31,26 @@ answer or os.kill(os.getpid(), 9)  # as its process was
 sys.exit(answer[0])
 """
 
-PRELOADED = [
-    "analysis.audit",
-    "analysis.compare",
-    "analysis.gate",
-    "api",
-    "collecting.collect",
-    "devices",
-    "models.local_model",
-]
-PRELOADED += [
-    "probing",
-    "report.leaderboard",
-    "retrievers._bm25_index",
-    "retrievers._bm25_search",
-    "runner.jobs",
-    "timing.measuring",
-]
-LIBRARIES = ("scipy.stats", "pandas", "matplotlib.pyplot", "IPython.core.interactiveshell", "nbformat", "pytest", "torch")
+COMMANDS = ["analysis.audit", "analysis.compare", "analysis.gate", "api", "collecting.collect", "devices", "models.local_model"]
+COMMANDS += ["probing", "report.leaderboard", "report.listings", "runner.jobs", "timing.measuring"]
+COMMANDS += ["encoders.sparse_mlm", "engines.impact", "measures.rr", "retrievers._bm25_index", "retrievers.bm25"]
+LIBRARIES = ["scipy.stats", "pandas", "matplotlib.pyplot", "IPython.core.interactiveshell", "nbformat", "pytest", "torch"]
+LIBRARIES += ["rich.console", "rich.table", "safetensors.torch", "tokenizers", "tomllib"]
+TRAINING = [f"lexbench.lexmae.training.{name}" for name in ("pretrain", "finetune", "imitation", "query_table", "ranking")]
+TRAINING += ["lexbench.lexmae.training.command", "lexbench.cli.train", "lexbench.models.native.bert", "rich.console"]
+PRELOADED = {
+    "commands": [*(f"lexbench.{module}" for module in COMMANDS), *LIBRARIES],
+    "training": [*TRAINING, "transformers.trainer", "torch.distributed"],
+}
 
 
 @contextmanager
 def commands(folder):
-    """Write executables `lexbench` and `python` into *folder* that work until the end of the block.
+    """Write executables `lexbench` and `python` into *folder*, which is called like one of `PRELOADED`, until the block ends.
 
     A script ends as its process does: with its exit code, or killed.
     """
+    folder.mkdir()
     place = str(folder / "socket")
     for name in ("lexbench", "python"):
         (folder / name).write_text(SCRIPT.format(python=sys.executable, place=place), encoding="utf-8")
@@ -99,23 +95,14 @@ def die_with(script):
 
 
 def serve(place):
-    """Import what commands need; fork for each command that comes through the socket at *place*, until the input is closed."""
-    from numba.core.registry import cpu_target
-
-    from lexbench.cli import code
-
-    for module in PRELOADED:
-        import_module(f"lexbench.{module}")
-    for module in LIBRARIES:
-        with suppress(ImportError):
-            import_module(module)
-    cpu_target.typing_context.refresh()  # what numba otherwise does in each command, before its first compiled loop
-    cpu_target.target_context.refresh()
+    """Fork for each command that comes through the socket at *place*, until the input is closed."""
     server = socket.socket(socket.AF_UNIX)
     server.bind(place)
-    server.listen()
+    server.listen(100)
     print("ready", flush=True)  # noqa: T201 - for the parent
+    code = None
     while sys.stdin not in select.select([server, sys.stdin], [], [])[0]:
+        code = code or preloaded(Path(place).parent.name)
         command, _ = server.accept()
         reap(os.WNOHANG)
         if os.fork():
@@ -138,6 +125,23 @@ def serve(place):
         command.send(bytes([ended]))
         os._exit(ended)
     reap(0)
+
+
+def preloaded(name):
+    """Import what the commands of the folder *name* need, and return `lexbench.cli.code`."""
+    from numba.core.registry import cpu_target
+
+    from lexbench.cli import code
+    from lexbench.storage.code import _unreleased
+
+    for module in PRELOADED[name]:
+        with suppress(ImportError):
+            import_module(module)
+    cpu_target.typing_context.refresh()  # what numba otherwise does in each command, before its first compiled loop
+    cpu_target.target_context.refresh()
+    _unreleased()  # the files of what is imported here, which other commands digest after their start
+    gc.freeze()
+    return code
 
 
 def reap(options):

@@ -9,6 +9,5 @@ from lexbench.executors import processes
 
 @pytest.fixture
 def quick_workers(monkeypatch):
-    """Fork new workers from a process that has imported the modules. They can be killed and replaced like other workers."""
-    multiprocessing.set_forkserver_preload(["lexbench.testing._letters", "lexbench.engines.sharded", "lexbench.executors"])
+    """Fork new workers from a process that has imported modules. They can be killed and replaced like other workers."""
     monkeypatch.setattr(processes, "_CONTEXT", multiprocessing.get_context("forkserver"))

@@ -88,12 +88,11 @@ def test_hard_cases_are_lucenes(lucene):
     assert [text for text, terms in HARD if lucene(text) != list(filter(None, terms.split(" ")))] == []
 
 
-@pytest.mark.parametrize("pair", STEMS.replace("\n", "  ").split("  "))
-def test_porters_examples(pair):
+def test_porters_examples():
     """Every example of Porter's paper has its stem."""
-    word, expected = pair.split()
+    pairs = dict(zip(STEMS.split()[::2], STEMS.split()[1::2], strict=True))
 
-    assert expected == stem(word)
+    assert {word: stem(word) for word in pairs} == pairs
 
 
 def test_departures_from_the_paper():
@@ -130,7 +129,7 @@ def test_random_texts(lucene, letters):
     """Random strings of characters of these classes give Lucene's terms."""
     rng = random.Random(letters)
     known = classes()
-    texts = ("".join(chr(rng.choice(known[rng.choice(letters)])) for _ in range(rng.randint(1, 14))) for _ in range(2000))
+    texts = ("".join(chr(rng.choice(known[rng.choice(letters)])) for _ in range(rng.randint(1, 14))) for _ in range(1000))
     texts = [text for text in texts if text.isascii() or not any(0xD800 <= ord(letter) < 0xE000 for letter in text)]
 
     assert [text for text in texts if analyze(text) != lucene(text)] == []
@@ -142,7 +141,7 @@ def test_random_suffixes(lucene):
     endings = "ational tional ed ing eed s es ies sses bli logi al e ll ness ful ement ion sion y izer aliti ative ous li at 's"
     made = (
         "".join(rng.choices("abceilnosty", k=rng.randint(1, 5))) + "".join(rng.choices(endings.split(), k=rng.randint(0, 4)))
-        for _ in range(10000)
+        for _ in range(4000)
     )
 
     assert [word for word in made if analyze(word) != lucene(word)] == []
@@ -167,10 +166,8 @@ def test_compiled_terms_are_those_of_python(name):
     own = "s y l e t ed ing eed sses ies 's at bl iz"
     endings = [*compiled.STEP_2, *compiled.STEP_3, *compiled.STEP_4, *own.split()]
     starts = "a b y ay by ab tr bett hopp fall hiss wax snow fil oats generaliz"
-    made = {
-        *(start + ending + more for start in ["", *starts.split()] for ending in endings for more in ["", *endings]),
-        *STOP_WORDS,
-    }
+    then = ["", *endings] if name == "english" else [""]  # only it stems
+    made = {*(start + ending + more for start in ["", *starts.split()] for ending in endings for more in then), *STOP_WORDS}
     made |= {"".join(rng.choices("aby15.,:;'_s\"-#\0", k=rng.randint(1, 12))) for _ in range(5000)}
     made -= {""}
 

@@ -107,19 +107,19 @@ def calls(part):
             yield from calls(value)
 
 
-@pytest.mark.parametrize("name", [name for name in OWN if MODELS[name].run])
-def test_the_suggested_system_can_be_typed(name):
+def test_the_suggested_systems_can_be_typed():
     """The system of a file parses. Each name in it is a plug-in or a model, and has the settings that are given."""
-    for each, groups in calls(parse_part(MODELS[name].run)):
-        group, plugin = next(((group, each.name) for group in groups if each.name in registry.names(group)), ("", ""))
-        if not group:
-            meant = MODELS[each.name]
-            group, plugin = "rerankers" if meant.family == "reranker" else "encoders", meant.encoder
-        try:
-            known = {item.name for item in fields(registry.load(group, plugin)) if item.init}
-        except MissingExtra:
-            continue
-        assert dict(each.kwargs).keys() <= known, str(each)
+    for name in (name for name in OWN if MODELS[name].run):
+        for each, groups in calls(parse_part(MODELS[name].run)):
+            group, plugin = next(((group, each.name) for group in groups if each.name in registry.names(group)), ("", ""))
+            if not group:
+                meant = MODELS[each.name]
+                group, plugin = "rerankers" if meant.family == "reranker" else "encoders", meant.encoder
+            try:
+                known = {item.name for item in fields(registry.load(group, plugin)) if item.init}
+            except MissingExtra:
+                continue
+            assert dict(each.kwargs).keys() <= known, f"{name}: {each}"
 
 
 SUITE = "lexbench run suite"

@@ -195,7 +195,7 @@ def plainly(text):
     return sorted((row["query-id"], row["corpus-id"], float(row["score"])) for row in rows)
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=150, deadline=None)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60, deadline=None)
 @given(TABLE, st.sampled_from([csv.QUOTE_ALL, csv.QUOTE_MINIMAL, csv.QUOTE_NONNUMERIC]))
 def test_what_pandas_writes_is_read(tmp_path, judged, quoting):
     """Ids with blanks, quotes and hashes read back from TSV, CSV and JSON of pandas in every form, as by the csv module."""
@@ -217,7 +217,7 @@ PLAIN = st.text("ab#.0é", min_size=1, max_size=5).filter(lambda text: text not 
 NUMBER = st.floats(-1e6, 1e6).map(repr) | st.integers(-9, 9).map(str) | st.sampled_from(["1e2", ".5", "2.", "+3", "1E-2"])
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=150, deadline=None)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60, deadline=None)
 @given(st.lists(st.tuples(PLAIN, PLAIN, NUMBER), min_size=1, max_size=8), st.data())
 def test_the_compiled_reader_agrees_with_the_plain_one(tmp_path, rows, data):
     """Lines of trec_eval, with any blanks between fields, are the same to both readers and to str.split and float."""

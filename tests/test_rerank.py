@@ -26,6 +26,7 @@ from lexbench.executors._workers import Holder, Reply, Rerankers, workers_with
 from lexbench.executors.here import Here
 from lexbench.models.int8 import int8_works
 from lexbench.rerankers.cross_encoder import CrossEncoder
+from lexbench.retrievers import rerank
 from lexbench.runner import plan
 from lexbench.runner.systems import system
 from lexbench.storage.store import Store
@@ -283,8 +284,9 @@ def test_any_retriever_can_find_candidates(bench, models):
 
 
 def test_an_interrupted_run_continues(folder, models, tmp_path, monkeypatch):
-    """With k=100 a block has 15 queries; after an interruption in the third block, the first two are not scored again."""
-    job = plan.plan_dataset(str(folder), [written(models[0], first="bm25", k=100)], ["nDCG@10"], 1000).jobs[0]
+    """With k=10 a block of 150 pairs has 15 queries; after an interruption in the third, the first two are not scored again."""
+    monkeypatch.setattr(rerank, "_PAIRS", 150)
+    job = plan.plan_dataset(str(folder), [written(models[0], first="bm25", k=10)], ["nDCG@10"], 1000).jobs[0]
     calm = opened(folder, Store(tmp_path / "calm")).run(job.system, 1000)
     with pytest.MonkeyPatch.context() as patch:
         Spy(patch, most=2)
@@ -298,7 +300,7 @@ def test_an_interrupted_run_continues(folder, models, tmp_path, monkeypatch):
 
     assert parts == ["part-0000000-0000015.safetensors", "part-0000015-0000030.safetensors"]
     assert {query for query, _ in spy.calls[0]} <= {query.text for query in bench.dataset.queries[30:]}
-    assert [len(call) for call in spy.calls] == [2 * 100]
+    assert [len(call) for call in spy.calls] == [2 * 10]
     assert same_runs(run, calm)
 
 
@@ -347,12 +349,12 @@ class WorkerHere(Here):
 
 @pytest.mark.parametrize(
     "text",
-    ["ensemble({0}, {1}, scores='raw')", "pipeline({0}, {2}, k=5)", "rerank({0}, cross_encoder(model='{3}'), k=10)"],
+    ["ensemble({0}, {1}, scores='raw')", "pipeline({0}, {2}, k=5)", "rerank({0}, cross_encoder(model='{3}'), k=4)"],
     ids=["ensemble of two", "pipeline", "a reranker of a reranker"],
 )
 def test_rerankers_in_members_score_on_executors(text, folder, models, tmp_path):
     """All pairs of each reranker in a fusion are scored by the executor, none while searching."""
-    parts = written(models[0]), written(models[0], first="bm25(k1=0.1, b=1.0)"), BM25, models[1]
+    parts = written(models[0], k=6), written(models[0], first="bm25(k1=0.1, b=1.0)", k=6), BM25, models[1]
     named = system(text.format(*parts))
     runs, scored, held = [], [], []
 
@@ -372,9 +374,9 @@ def test_models_share_the_index_and_not_the_run(folder, models, tmp_path):
     bench = opened(folder, Store(tmp_path))
     (tmp_path / "copy").mkdir()
     copy = checkpoints.cross_encoder(tmp_path / "copy")
-    given = [written(models[0]), written(models[1]), written(models[0], settings=", length=32"), written(models[0], k=10)]
-    runs = {bench.run(system(text), 100) for text in given}
-    same = bench.run(system(written(copy, settings=", batch_tokens=99")), 100)
+    given = [(models[0], "", 5), (models[1], "", 5), (models[0], ", length=32", 5), (models[0], "", 4)]
+    runs = {bench.run(system(written(model, settings=settings, k=k)), 100) for model, settings, k in given}
+    same = bench.run(system(written(copy, settings=", batch_tokens=99", k=5)), 100)
 
     assert len(runs) == 4
     assert same in runs

@@ -178,7 +178,7 @@ def test_a_store_that_is_a_file_is_refused(tmp_path, monkeypatch, capsys, words)
 
 def test_two_processes_make_one_thing_once(tmp_path):
     """A second process waits for the first, says so, and takes its artifact."""
-    context = multiprocessing.get_context("spawn")
+    context = multiprocessing.get_context("forkserver")
     started = context.Event()
     other = context.Process(target=_slow, args=(tmp_path, started))
     other.start()

@@ -7,19 +7,18 @@ which mislead BM25.
 
 import io
 import json
-import multiprocessing
 import os
+import pickle
 import random
-import signal
-import sys
+import subprocess
 import tempfile
-import warnings
 from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 
 import pytest
 import tiny
 from checkpoints import SPECIAL, masked_lm
+from forking import FORKING
 
 from lexbench.cli import code
 
@@ -82,12 +81,12 @@ device = "cpu"
 threads = 1
 """.replace("STAGE", _STAGE)
 _PATIENCE = 300  # seconds
-_PROCESSES = multiprocessing.get_context("forkserver")
-_PRELOADED = ("pretrain", "finetune", "command", "imitation", "query_table", "ranking")
-_PROCESSES.set_forkserver_preload(
-    [f"lexbench.lexmae.training.{name}" for name in _PRELOADED]
-    + ["transformers.trainer", "lexbench.api", "lexbench.cli.train", "lexbench.models.native.bert", "rich.console"]
-)
+_CALL = """import pickle, signal, sys, warnings
+warnings.simplefilter("error")
+signal.signal(signal.SIGINT, signal.default_int_handler)  # the parent process may ignore it, e.g. nohup
+function, arguments = pickle.load(sys.stdin.buffer)
+sys.exit(function(*arguments))
+"""
 
 
 def write(place: Path, *, documents=10, queries=5) -> Path:
@@ -144,37 +143,26 @@ class Process:
     """A process that calls *function* in *place* and prints into a file. Warnings are errors in it."""
 
     def __init__(self, place: Path, function, *arguments, **environment) -> None:
+        python = Path(os.environ[FORKING], "training", "python")
+        paths = os.pathsep.join(filter(None, (str(Path(__file__).parent), os.environ.get("PYTHONPATH"))))
+        environment = {"LEXBENCH_STORE": str(place / "store"), "LEXBENCH_OFFLINE": "1", **environment, "PYTHONPATH": paths}
         number, self._output = tempfile.mkstemp(prefix="output-", dir=place)
-        os.close(number)
-        environment = {"LEXBENCH_STORE": str(place / "store"), "LEXBENCH_OFFLINE": "1", **environment}
-        self._process = _PROCESSES.Process(
-            target=_enter, args=(place, self._output, environment, function, arguments), daemon=True
-        )
-        self._process.start()
-        self.pid = self._process.pid
+        with os.fdopen(number, "wb") as output, tempfile.TemporaryFile() as given:
+            pickle.dump((function, arguments), given)
+            given.seek(0)
+            self._process = subprocess.Popen(
+                [python, "-c", _CALL], cwd=place, env={**os.environ, **environment}, stdin=given, stdout=output, stderr=output
+            )
 
     def code(self) -> int:
         """Wait for the process and return its exit code; -9 means kill -9."""
-        self._process.join(_PATIENCE)
-        if (found := self._process.exitcode) is None:
+        try:
+            return self._process.wait(_PATIENCE)
+        except subprocess.TimeoutExpired:
             self._process.kill()
             pytest.fail(f"still running after {_PATIENCE} s:\n{self.said}")
-        return found
 
     @property
     def said(self) -> str:
         """The output so far."""
         return Path(self._output).read_text()
-
-
-def _enter(place, output, environment, function, arguments) -> None:
-    os.chdir(place)
-    os.environ.update(environment)
-    warnings.simplefilter("error")
-    signal.signal(signal.SIGINT, signal.default_int_handler)  # the parent process may ignore it, e.g. nohup
-    with Path(output).open("a") as file:
-        os.dup2(file.fileno(), 1)
-        os.dup2(file.fileno(), 2)
-        sys.stdout, sys.stderr = (os.fdopen(number, "w", buffering=1, closefd=False) for number in (1, 2))
-        multiprocessing.current_process()._config["daemon"] = False  # a daemon may not have workers
-    sys.exit(function(*arguments))

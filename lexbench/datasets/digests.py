@@ -21,7 +21,7 @@ from lexbench.types import Judgement, Query
 
 def netstrings(*fields: bytes) -> bytes:
     """Return the *fields* as netstrings, joined."""
-    return b"".join(b"%d:%s," % (len(field), field) for field in fields)
+    return b"".join([b"%d:%s," % (len(field), field) for field in fields])
 
 
 def queries_sha256(queries: Iterable[Query]) -> str:
@@ -38,8 +38,8 @@ def query_ids_sha256(query_ids: Iterable[str]) -> str:
 
 def qrels_sha256(judgements: Iterable[Judgement]) -> str:
     """Return the digest of *judgements*, which may come in any order."""
-    rows = sorted((bytes_of(row.query_id), bytes_of(row.doc_id), b"%a" % row.grade) for row in judgements)
-    return hashlib.sha256(b"".join(netstrings(*row) for row in rows)).hexdigest()
+    rows = sorted([(bytes_of(query_id), bytes_of(doc_id), b"%a" % grade) for query_id, doc_id, grade in judgements])
+    return hashlib.sha256(b"".join([netstrings(*row) for row in rows])).hexdigest()
 
 
 def drawn_number(name: str, what: str) -> float:

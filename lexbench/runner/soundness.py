@@ -135,11 +135,15 @@ def stored_faults(result: Result, folder: Path) -> Iterator[str]:
     yield from contradictions(result)
 
 
-def read_results(path: Path) -> list[Result]:
-    """Return the results of a file, of one system or one result. Raises InvalidFile for a faulty file or result."""
+def read_results(path: Path, judged: dict[str, Qrels | None] | None = None) -> list[Result]:
+    """Return the results of a file, of one system or one result. Raises InvalidFile for a faulty file or result.
+
+    *judged* as in `read_file`.
+    """
     found = load_any(path)
+    judged = {} if judged is None else judged
     for result in found:
-        check(result, path)
+        check(result, path, judged=judged)
     return found
 
 

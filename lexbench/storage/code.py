@@ -135,7 +135,7 @@ class _Place(NamedTuple):
     def installed(self) -> bool:
         """Whether it belongs to Python or to an installed package that is not installed as editable."""
         places = [self.file] if self.file else self.folders
-        return not places or any(place.resolve().is_relative_to(folder) for place in places for folder in _INSTALLED)
+        return not places or any(map(_is_installed, places))
 
     def sources(self) -> Iterator[tuple[Path, Path]]:
         """Yield its source files and compiled modules, each after the folder that its name in digests begins in."""
@@ -143,6 +143,11 @@ class _Place(NamedTuple):
             yield from ((folder, path) for path in sorted(folder.rglob("*")) if path.suffix in _SUFFIXES)
         if not self.folders and self.file:
             yield self.file.parent, self.file
+
+
+@cache
+def _is_installed(place: Path) -> bool:
+    return any(place.resolve().is_relative_to(folder) for folder in _INSTALLED)
 
 
 def _place(top: str) -> _Place | None:
@@ -287,11 +292,13 @@ def _unreleased() -> dict[str, str]:
     """Return the digests of the source files of lexbench, by path in its folder, that are not as released."""
     files = {path.relative_to(_OWN).as_posix(): path for path in sorted(_OWN.rglob("*.py"))}
     known = _in_git() or _in_wheel()
-    return {
-        name: cached_file_digest(path)
-        for name, path in files.items()
-        if known.get(name) not in (_blob(path.read_bytes()), _blob(path.read_bytes().replace(b"\r\n", b"\n")), _record(path))
-    }
+    return {name: cached_file_digest(path) for name, path in files.items() if not _is_released(path, known.get(name))}
+
+
+def _is_released(path: Path, known: str | None) -> bool:
+    """Return whether git's blob or the wheel's digest of a file, None if it has none, is that of its content now."""
+    content = path.read_bytes()
+    return known in (_blob(content), _record(content)) or known == _blob(content.replace(b"\r\n", b"\n"))
 
 
 def replaced() -> list[str]:
@@ -327,8 +334,8 @@ def _blob(content: bytes) -> str:
     return hashlib.sha1(b"blob %d\0%s" % (len(content), content), usedforsecurity=False).hexdigest()
 
 
-def _record(path: Path) -> str:
-    return urlsafe_b64encode(bytes.fromhex(cached_file_digest(path))).rstrip(b"=").decode()
+def _record(content: bytes) -> str:
+    return urlsafe_b64encode(hashlib.sha256(content).digest()).rstrip(b"=").decode()
 
 
 def _in_wheel() -> dict[str, str]:

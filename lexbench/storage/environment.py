@@ -46,8 +46,13 @@ def versions(packages: Iterable[str] = ()) -> dict[str, str]:
 
     *packages* are what plug-ins need: modules (`faiss`) or distributions (`faiss-cpu`). Missing ones are left out.
     """
-    needed = (found for package in packages for name in _by_module().get(package, [package]) if (found := _distribution(name)))
+    needed = (found for package in packages for name in _distributions(package) if (found := _distribution(name)))
     return {name: found[1] for name in _ALWAYS if (found := _distribution(name))} | dict(needed)
+
+
+def _distributions(package: str) -> list[str]:
+    """Return the distributions of a package: the one of its name, or else those with a module of its name."""
+    return [package] if _distribution(package) else _by_module().get(package, [])
 
 
 def packages_of(plugin: Any) -> tuple[str, ...]:

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator
 from concurrent.futures import Executor, ProcessPoolExecutor
 from functools import cache
-from multiprocessing import get_context
+from multiprocessing import get_all_start_methods, get_context
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +26,8 @@ from lexbench.types import Hits, Kind, MultiVectors
 LEARNED = 0.98  # on vectors like those of learned sparse retrieval; measured: seismic 1.0 at 10 and 1000
 GRAPH = 0.85  # on dense vectors; these differ in length, for which graphs are not made; measured: faiss .91 at 1000
 DENSE = 0.1  # on 300 vectors of 12 terms, most of which each vector has; measured: seismic .3 to .4 at 1, .74 at 10
+
+_FRESH = "forkserver" if "forkserver" in get_all_start_methods() else "spawn"  # its processes inherit nothing of this one
 
 
 def vectors(engine: Any, rows: Any) -> Any:
@@ -140,7 +142,7 @@ class EngineContract:
     @classmethod
     def process(cls) -> Iterator[Executor]:
         """Start a process that has built nothing."""
-        with ProcessPoolExecutor(1, get_context("spawn")) as pool:
+        with ProcessPoolExecutor(1, get_context(_FRESH)) as pool:
             yield pool
 
     @pytest.fixture

@@ -16,6 +16,7 @@ from lexbench.errors import CannotStart, LexbenchError, UnknownName
 from lexbench.results import Entry, Result, Results, files_of, texts_reader
 from lexbench.runner import systems
 from lexbench.runner.soundness import read_results
+from lexbench.trec.qrels import Qrels
 
 
 def select(
@@ -105,8 +106,11 @@ def read_path(path: Path) -> Results:
     files = [path] if path.is_file() else files_of(path) or sorted(path.glob("*.json"))
     if not files:
         raise CannotStart(f"no result files in {path}; write some: lexbench run suite pydoc --results {quote(str(path))}")
+    judged: dict[str, Qrels | None] = {}
     loaded = [
-        Entry(result, texts=texts_reader(path, file.parent.name, result)) for file in files for result in read_results(file)
+        Entry(result, texts=texts_reader(path, file.parent.name, result))
+        for file in files
+        for result in read_results(file, judged)
     ]
     loaded.sort(key=lambda entry: entry.result.measured.started, reverse=True)
     loaded.sort(key=lambda entry: entry.result.system)

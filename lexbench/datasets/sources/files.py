@@ -54,6 +54,8 @@ NOT_TEST = ("dev", "val", "valid", "validation")  # splits for development
 
 def find_tables(folder: Path, kind: Kind) -> Tables:
     """Return the files of documents, queries or judgements in *folder* by split; {} if there are none."""
+    if not folder.is_dir():
+        return {}
     for names in _NAMES[kind]:
         if kind == "documents" and (texts := [folder / name for name in names if _has_texts(folder / name)]):
             return {"": texts}
