@@ -585,6 +585,7 @@ def failing(texts):
 REFUSED = [
     (unknown_values, CommandError, r"unknown_values: its encode takes input_type=…, which may tell queries from documents"),
     (failing, LexbenchError, r"failing cannot encode: KeyError: 'no such\\nmodel'"),
+    (lambda texts: [{"known": [1.0]}[text] for text in texts], LexbenchError, r"'what .*\?', which is a trial; give vectors"),
     (lambda texts: {"dense_vecs": 1, "colbert_vecs": 2}, LexbenchError, "a table of dense_vecs, colbert_vecs, and one of them"),
     (lambda texts: {"dense_vecs": None}, LexbenchError, "returned a table of , and one"),
 ]

@@ -172,6 +172,8 @@ def called(item: Any, encode: Callable[[list[Any]], T], texts: list[Any]) -> T:
     except (Exception, SystemExit) as error:  # its exit is not that of the program
         said = shortened(one_line(str(error)), _REASON) or "without a message"
         hint = "; it got a list of texts: a function of one text says so by `text: str`" if "'list' object" in said else ""
+        if isinstance(error, LookupError) and _ASKED in said:  # it looks texts up
+            hint = ", which is a trial; give vectors that you have as {'documents': {id: vector}, 'queries': {id: vector}}"
         raise LexbenchError(f"{name_of(item)} cannot encode: {type(error).__name__}: {said}{hint}") from error
 
 
