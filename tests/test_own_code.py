@@ -4,6 +4,7 @@ import gc
 import json
 import os
 import re
+import sqlite3
 import sys
 import traceback
 from types import SimpleNamespace
@@ -377,10 +378,21 @@ def annotated(texts: list[str], limit: int, explain=False):
     return [of_text(texts[at]) for at in range(len(texts))]
 
 
+class Columns(NamedTuple):
+    """Ids and scores, whose length is the number of queries, like that of bm25s."""
+
+    ids: list[list[str]]
+    scores: list[list[float]]
+
+    def __len__(self):
+        """Return the number of queries."""
+        return len(self.ids)
+
+
 def columns(queries, k):
     """Return ids and scores, each as a list of lists, like bm25s; every query finds two documents."""
     every = [count(text, CORPUS) | {"d3": -1, "d2": -1} for text in queries.values()]
-    return [list(one) for one in every], [list(map(float, one.values())) for one in every]
+    return Columns([list(one) for one in every], [list(map(float, one.values())) for one in every])
 
 
 def frame(queries, k):
@@ -441,6 +453,13 @@ def series(values):
     return pytest.importorskip("pandas", reason=PANDAS).Series(values)
 
 
+def sqlite_rows(rows):
+    """Return rows of a database."""
+    database = sqlite3.connect(":memory:")
+    database.row_factory = sqlite3.Row
+    return database.execute("select column1 as docid, column2 as score from (values (?, ?), (?, ?))", [*rows[0], *rows[1]])
+
+
 def test_lists_of_ids_and_scores_are_paired(tmp_path):
     """A pair of tables, with the ids and the scores of each query, is read in the order of the queries."""
     assert found(columns, tmp_path / "store", k=2) == {
@@ -484,6 +503,7 @@ RANKINGS = {
         SimpleNamespace(id=None, metadata={"doc_id": one, "page": 1}) for one in ("35", "12")
     ],
     "objects and scores": [(SimpleNamespace(id="12"), 0.5), (SimpleNamespace(id="35"), 2)],
+    "rows of sqlite3": lambda: sqlite_rows([("12", 0.5), ("35", 2)]),
     "rows of Elasticsearch": [{"_id": "12", "_score": 1.5, "_source": {}}, {"_id": "35", "_score": 2.5, "_source": {}}],
     "rows": [{"id": "12", "score": 1}, {"id": "35", "score": 2}],
     "rows in order": [{"doc_id": "35", "rank": 1, "text": "x"}, {"doc_id": "12", "rank": 2, "text": "y"}],

@@ -141,9 +141,11 @@ class ForeignSearch(ForeignRetriever):
         if isinstance(answer, Mapping) and form == "list":
             found = answers_by_query(self.called, answer, set(queries.values()))
             return {query: found.get(text, {}) for query, text in queries.items()}
-        if isinstance(answer, tuple) and len(answer) == _PAIR and all(map(_is_matrix, answer)):  # ids and scores, as of bm25s
-            answer = list(zip(*answer, strict=True))
-        if not isinstance(answer, list | tuple | np.ndarray):
+        if isinstance(answer, tuple):
+            answer = [*answer]  # of bm25s, the length is that of its parts
+            if len(answer) == _PAIR and all(map(_is_matrix, answer)):  # ids and scores
+                answer = list(zip(*answer, strict=True))
+        if not isinstance(answer, list | np.ndarray):
             return answers_by_query(self.called, answer, queries)
         if named := _with_ids(answer, queries):
             return answers_by_query(self.called, named, queries)
