@@ -420,6 +420,7 @@ SEARCHES = {
     "one text": lambda: lambda query, k: of_text(query),
     "one text, annotated": lambda: annotate(lambda s, n: of_text(s), s=str),
     "an object of one text": Engine,
+    "documents as well": lambda: lambda corpus, queries, k: BeirSearch().search(corpus, queries, k, ""),
     "in the order of the mapping": lambda: lambda queries, k: [of_text(text) for text in queries.values()],
     "a data frame": lambda: frame,
     "pairs of id and list": lambda: lambda queries, k: ((name, of_text(text)) for name, text in queries.items()),
@@ -581,8 +582,9 @@ def test_wrong_answers_name_system_query_and_document(answer, message, tmp_path)
         (lambda queries, k: queries.lower(), "no attribute 'lower' .*'list' object has no .*call its first"),
         (lambda queries, k: [FOUND[name] for name in queries], "it read no text of .*, and of a list: KeyError: 'red'; if"),
         (lambda queries, k: list(queries.items())[k], "list index out of range$"),
+        (lambda q, k: q.items(), "'str' object has no attribute 'items' .it was given one text; if it takes one text, call"),
     ],
-    ids=["one text", "ids in order", "another error"],
+    ids=["one text", "ids in order", "another error", "not one text"],
 )
 def test_a_failing_function_says_what_it_was_given(search, message, tmp_path):
     """If neither a mapping nor a list suits, the line has the errors of both, and how to say what the function takes."""

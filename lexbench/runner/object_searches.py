@@ -34,6 +34,7 @@ _ANNOTATIONS: Mapping[Form, tuple[str, ...]] = {  # by parts of an annotation, i
     "list": ("list", "sequence", "iterable", "collection", "tuple", "ndarray"),
     "text": ("str",),
 }
+_CORPUS = ("corpus", "queries", "k")  # parameters of a function that gets the documents, too
 _PAIR = 2
 _LISTS = (Mapping, list, tuple, np.ndarray)
 _REASON = 200  # characters of a foreign exception
@@ -81,7 +82,7 @@ class ForeignSearch(ForeignRetriever):
         if self._form is None:
             return self._first_answers(queries, k)
         if self._form == "text":
-            return {query: self._call(text, k) for query, text in queries.items()}
+            return {query: self._one_answer(text, k) for query, text in queries.items()}
         given = dict(queries) if self._form == "mapping" else list(queries.values())
         return self._by_query(self._call(given, k), queries, self._form)
 
@@ -117,6 +118,14 @@ class ForeignSearch(ForeignRetriever):
             raise failed from error
         self._settle("list", "a list of texts")
         return found
+
+    def _one_answer(self, text: str, k: int) -> Any:
+        """Return the answer to one text."""
+        try:
+            return self._call(text, k)
+        except (AttributeError, TypeError) as error:
+            error.add_note(f"(it was given one text; {_WAYS})")
+            raise
 
     def _settle(self, form: Form, given: str) -> None:
         """Keep the *form*, and a note on what the function was *given*."""
@@ -242,9 +251,10 @@ def search_system(item: Any) -> Retriever:
     search = getattr(item, "search", item)
     known, depth = parameters(search), _depth(search)
     made = subclass(ForeignSearch, item)
-    if known and known[0].name == "corpus":  # of beir
+    if known and known[0].name == "corpus":  # of beir, which also has a score function
+        more = () if len(known) == len(_CORPUS) else ("cos_sim",)
         return made(  # type: ignore[no-any-return]
-            item, lambda corpus, queries, k: search(corpus, queries, k, "cos_sim"), "mapping", takes_corpus=True
+            item, lambda corpus, queries, k: search(corpus, queries, k, *more), "mapping", takes_corpus=True
         )
     if not known:
         return made(item, search, None)  # type: ignore[no-any-return]
