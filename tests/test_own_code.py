@@ -277,6 +277,7 @@ THREE = type("Three", (), {"search": lambda self, queries, k, depth: None})  # i
         (lambda a, b, c: None, r"a function of one argument"),
         (lambda texts: texts, "the encoder returned list of str"),
         (lambda query: [("d1", 1)], "with one vector per text; a function that searches takes two arguments, queries and k"),
+        (lambda *k, **limit: None, "its signature does not say what it takes; give lambda queries, k: FUNCTION"),
         (lambda k, queries: None, "its first argument is k; it must take queries first, and then k"),
         (SimpleNamespace(invoke=counts), r"give a function, e.g. lambda query, k: OBJECT.invoke\(query\); or else a name"),
         (THREE(), "Three: its search takes 3 arguments; it must take two, queries and k"),
@@ -424,6 +425,7 @@ SEARCHES = {
     "in the order of the mapping": lambda: lambda queries, k: [of_text(text) for text in queries.values()],
     "a data frame": lambda: frame,
     "pairs of id and list": lambda: lambda queries, k: ((name, of_text(text)) for name, text in queries.items()),
+    "values": lambda: lambda queries, k: {name: of_text(text) for name, text in queries.items()}.values(),
     "items": lambda: lambda queries, k: {name: of_text(text) for name, text in queries.items()}.items(),
     "function": lambda: pairs,
     "default k": lambda: lambda queries, top_k=10: pairs(queries, top_k),
@@ -559,6 +561,7 @@ WRONG = [
         "query 'q1': it answered \"[{'id': 'd1', 'distance': 0.2}]\" (a row has no",
     ),
     ({"q1": (["d1", "d2"], ["d3", "d4"])}, "query 'q1': it answered"),
+    ({"q1": np.array([["d1", "2"]])}, "query 'q1': it answered \"[['d1' '2']]\" (the score"),
     ({"q1": [("d1", True)]}, "query 'q1': it answered \"[('d1', True)]\" (the score True is no number)"),
     ({"q1": None}, "query 'q1': it answered 'None' (NoneType is no list); write"),
 ]

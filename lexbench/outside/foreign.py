@@ -256,7 +256,7 @@ def _is_id(value: Any) -> bool:
 
 def _is_number(value: Any) -> bool:
     """Return whether *value* is a number, also of NumPy or torch; a text of digits is none."""
-    return not isinstance(value, bool | np.bool_) and hasattr(value, "__float__")
+    return not isinstance(value, bool | np.bool_ | str) and hasattr(value, "__float__")
 
 
 def answers_by_query(name: str, answers: Any, asked: Collection[str]) -> dict[str, Any]:

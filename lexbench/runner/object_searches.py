@@ -4,7 +4,8 @@ A search function gets `{query id: text}`, a list of texts, or one text per call
 `lexbench.outside.foreign` reads the answer to each query.
 """
 
-from collections.abc import Callable, ItemsView, Iterator, Mapping
+from collections import deque
+from collections.abc import Callable, ItemsView, Iterator, Mapping, ValuesView
 from inspect import Parameter
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
@@ -134,7 +135,7 @@ class ForeignSearch(ForeignRetriever):
 
     def _call(self, given: Any, k: int) -> Any:
         answer = self._search(self._texts, given, k) if self.takes_corpus else self._search(given, k)
-        return list(answer) if hasattr(answer, "__next__") or isinstance(answer, ItemsView) else answer
+        return list(answer) if hasattr(answer, "__next__") or isinstance(answer, ItemsView | ValuesView | deque) else answer
 
     def _by_query(self, answer: Any, queries: Mapping[str, str], form: Form) -> dict[str, Any]:
         """Return the documents of each query in an *answer*: by id (of a list, by text), in a data frame, or in order.
@@ -233,7 +234,8 @@ def takes_depth(function: Callable[..., Any]) -> bool:
 def _depth(function: Callable[..., Any]) -> Parameter | None:
     """Return the parameter that is how many documents there must be: by its name, or the second of two that are needed."""
     names = (*_DEPTHS, *(_SIZES if takes_queries(function) else ()))
-    named = next((one for one in parameters(function)[1:] if one.name in names), None)
+    fixed = (one for one in parameters(function)[1:] if not one.kind.name.startswith("VAR"))
+    named = next((one for one in fixed if one.name in names), None)
     return named or (needed(function)[1] if len(needed(function)) == _PAIR else None)
 
 
