@@ -678,6 +678,8 @@ def fault(group: str, plugin: type[Any]) -> str:
     defined = {name for cls in plugin.__mro__ if cls not in base.__mro__ for name in vars(cls)}
     if lacking := next((names for names in required if defined.isdisjoint(names.split(" or "))), ""):
         return f"it has no {lacking}; see lexbench.plugins.{base.__name__}"
+    if group == "measures" and "cutoff" not in {*dir(plugin), *getattr(plugin, "__dataclass_fields__", ())}:
+        return "it has no field cutoff; write cutoff: int | None = None"
     kind = vars(plugin).get("kind")
     if isinstance(kind, str) and not isinstance(kind, Kind):
         return f"its kind is the text {kind!r}; write e.g. kind = Kind.{kind.upper() if kind in list(Kind) else 'DENSE'}"

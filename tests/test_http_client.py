@@ -252,12 +252,37 @@ def test_certificates_are_read_for_https_alone(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    "url", ["localhost:80", "file:///etc/passwd", "http://", "http://a:port", "http://[::1", "ftp://x", "http://a#b", ""]
+    "url",
+    ["localhost:80", "file:///etc/passwd", "http://", "http://a:port", "http://[::1", "ftp://x", "http://a#b", " http://a", ""],
 )
 def test_a_wrong_address_is_refused(url):
     """An address is http or https with a host."""
     with pytest.raises(CommandError, match="is no address; write it like"):
         HttpClient(url)
+
+
+@pytest.mark.parametrize("proxy", ["socks5://me:sesame@localhost:1", "http://me:sesame@a:port", "http://me:sesame@"])
+def test_a_proxy_of_another_kind_is_refused(monkeypatch, proxy):
+    """The line says which variable to mend, and does not show its value."""
+    monkeypatch.setenv("http_proxy", proxy)
+    with pytest.raises(CannotStart, match=r"a proxy for a\.test that is no http://HOST:PORT; mend http_proxy, or set") as error:
+        HttpClient("http://a.test")
+    assert "sesame" not in str(error.value)
+
+
+def test_a_proxy_is_asked_and_named(monkeypatch, waits):
+    """It gets the whole address, and its password; without a scheme it is one of http. Errors name it without the password."""
+    seen = []
+    with serving(
+        lambda _, path, __, headers: (200, seen.append((path, headers.get("proxy-authorization"))) or {}, {})
+    ) as server:
+        place = server.url.removeprefix("http://")
+        monkeypatch.setenv("http_proxy", f"me:open%20sesame@{place}")
+        assert HttpClient("http://a.test/b").ask("GET", "/c") == {}
+    assert seen == [("http://a.test/b/c", "Basic bWU6b3BlbiBzZXNhbWU=")]
+    with pytest.raises(CannotStart, match=f"a\\.test.* through the proxy {place}") as error:
+        HttpClient("http://a.test", retries=0).ask("GET", "/")
+    assert "sesame" not in str(error.value)
 
 
 @pytest.mark.parametrize(

@@ -23,6 +23,7 @@ from lexbench import registry
 from lexbench.contracts import Contract, Relevance, SourceFacts
 from lexbench.errors import CannotStart, CommandError, LexbenchError, NotationError, UnknownName
 from lexbench.measures import Measure, parse, score, tie_report, with_threshold
+from lexbench.plugins import fault
 from lexbench.trec.runs import Run, strictly_decreasing
 
 PYTREC_EVAL = {
@@ -209,6 +210,49 @@ def test_a_measure_that_is_better_if_smaller_has_a_tie_interval(monkeypatch):
         parse("Misses")
     with pytest.raises(CommandError, match=r"Misses\(share=…\) takes bool, not 'yes'"):
         parse("Misses(share='yes')@1")
+
+
+@dataclass(frozen=True)
+class Given(Measure):
+    """A measure of another package, which returns what it is given."""
+
+    cutoff: int | None = None
+
+    def per_query(self, judged):
+        """Return something."""
+        return RETURNED[0]
+
+
+RETURNED = {0: None}
+
+
+@pytest.mark.parametrize(
+    "value", [None, [0.5], [0.5, float("nan")], ["a", "b"], [[0.5], [0.5]], [1j, 1], [[1], [1, 2]], [0.5] * 3]
+)
+def test_a_measure_returns_a_finite_number_per_query(monkeypatch, value):
+    """Anything else is an error of one line before a result is stored; a list is as good as an array."""
+    entry = EntryPoint("given", f"{__name__}:Given", "lexbench.measures")
+    monkeypatch.setattr(registry, "_entries", lambda _group: {"given": entry})
+    run, qrels = ranked(q="a"), judged(q={"a": 1}, r={"b": 1})
+    monkeypatch.setitem(RETURNED, 0, value)
+    with pytest.raises(LexbenchError, match="Given must return a finite number for each of 2 queries, not"):
+        score(run, qrels, ["Given"])
+    RETURNED[0] = [True, 0]
+    assert score(run, qrels, ["Given"]).means == {"Given": 0.5}
+
+
+def test_a_measure_without_a_cutoff_is_refused_by_name():
+    """Every measure has the field, which may be None."""
+
+    @dataclass(frozen=True)
+    class Whole(Measure):
+        def per_query(self, judged):
+            """Return nothing."""
+
+    assert fault("measures", Whole) == "it has no field cutoff; write cutoff: int | None = None"
+    assert [fault("measures", registry.load("measures", name)) for name in registry.names("measures")] == [""] * len(
+        registry.names("measures")
+    )
 
 
 @pytest.mark.parametrize("name", registry.names("measures"))

@@ -4,6 +4,7 @@ import gc
 import json
 import os
 import re
+import sqlite3
 import sys
 import traceback
 from types import SimpleNamespace
@@ -276,6 +277,7 @@ THREE = type("Three", (), {"search": lambda self, queries, k, depth: None})  # i
         (lambda a, b, c: None, r"a function of one argument"),
         (lambda texts: texts, "the encoder returned list of str"),
         (lambda query: [("d1", 1)], "with one vector per text; a function that searches takes two arguments, queries and k"),
+        (lambda *k, **limit: None, "its signature does not say what it takes; give lambda queries, k: FUNCTION"),
         (lambda k, queries: None, "its first argument is k; it must take queries first, and then k"),
         (SimpleNamespace(invoke=counts), r"give a function, e.g. lambda query, k: OBJECT.invoke\(query\); or else a name"),
         (THREE(), "Three: its search takes 3 arguments; it must take two, queries and k"),
@@ -377,10 +379,21 @@ def annotated(texts: list[str], limit: int, explain=False):
     return [of_text(texts[at]) for at in range(len(texts))]
 
 
+class Columns(NamedTuple):
+    """Ids and scores, whose length is the number of queries, like that of bm25s."""
+
+    ids: list[list[str]]
+    scores: list[list[float]]
+
+    def __len__(self):
+        """Return the number of queries."""
+        return len(self.ids)
+
+
 def columns(queries, k):
     """Return ids and scores, each as a list of lists, like bm25s; every query finds two documents."""
     every = [count(text, CORPUS) | {"d3": -1, "d2": -1} for text in queries.values()]
-    return [list(one) for one in every], [list(map(float, one.values())) for one in every]
+    return Columns([list(one) for one in every], [list(map(float, one.values())) for one in every])
 
 
 def frame(queries, k):
@@ -408,9 +421,11 @@ SEARCHES = {
     "one text": lambda: lambda query, k: of_text(query),
     "one text, annotated": lambda: annotate(lambda s, n: of_text(s), s=str),
     "an object of one text": Engine,
+    "documents as well": lambda: lambda corpus, queries, k: BeirSearch().search(corpus, queries, k, ""),
     "in the order of the mapping": lambda: lambda queries, k: [of_text(text) for text in queries.values()],
     "a data frame": lambda: frame,
     "pairs of id and list": lambda: lambda queries, k: ((name, of_text(text)) for name, text in queries.items()),
+    "values": lambda: lambda queries, k: {name: of_text(text) for name, text in queries.items()}.values(),
     "items": lambda: lambda queries, k: {name: of_text(text) for name, text in queries.items()}.items(),
     "function": lambda: pairs,
     "default k": lambda: lambda queries, top_k=10: pairs(queries, top_k),
@@ -439,6 +454,13 @@ def test_every_search_system_finds_the_same(kind, tmp_path):
 def series(values):
     """Return values as a Series of pandas."""
     return pytest.importorskip("pandas", reason=PANDAS).Series(values)
+
+
+def sqlite_rows(rows):
+    """Return rows of a database."""
+    database = sqlite3.connect(":memory:")
+    database.row_factory = sqlite3.Row
+    return database.execute("select column1 as docid, column2 as score from (values (?, ?), (?, ?))", [*rows[0], *rows[1]])
 
 
 def test_lists_of_ids_and_scores_are_paired(tmp_path):
@@ -484,6 +506,7 @@ RANKINGS = {
         SimpleNamespace(id=None, metadata={"doc_id": one, "page": 1}) for one in ("35", "12")
     ],
     "objects and scores": [(SimpleNamespace(id="12"), 0.5), (SimpleNamespace(id="35"), 2)],
+    "rows of sqlite3": lambda: sqlite_rows([("12", 0.5), ("35", 2)]),
     "rows of Elasticsearch": [{"_id": "12", "_score": 1.5, "_source": {}}, {"_id": "35", "_score": 2.5, "_source": {}}],
     "rows": [{"id": "12", "score": 1}, {"id": "35", "score": 2}],
     "rows in order": [{"doc_id": "35", "rank": 1, "text": "x"}, {"doc_id": "12", "rank": 2, "text": "y"}],
@@ -538,6 +561,7 @@ WRONG = [
         "query 'q1': it answered \"[{'id': 'd1', 'distance': 0.2}]\" (a row has no",
     ),
     ({"q1": (["d1", "d2"], ["d3", "d4"])}, "query 'q1': it answered"),
+    ({"q1": np.array([["d1", "2"]])}, "query 'q1': it answered \"[['d1' '2']]\" (the score"),
     ({"q1": [("d1", True)]}, "query 'q1': it answered \"[('d1', True)]\" (the score True is no number)"),
     ({"q1": None}, "query 'q1': it answered 'None' (NoneType is no list); write"),
 ]
@@ -561,8 +585,9 @@ def test_wrong_answers_name_system_query_and_document(answer, message, tmp_path)
         (lambda queries, k: queries.lower(), "no attribute 'lower' .*'list' object has no .*call its first"),
         (lambda queries, k: [FOUND[name] for name in queries], "it read no text of .*, and of a list: KeyError: 'red'; if"),
         (lambda queries, k: list(queries.items())[k], "list index out of range$"),
+        (lambda q, k: q.items(), "'str' object has no attribute 'items' .it was given one text; if it takes one text, call"),
     ],
-    ids=["one text", "ids in order", "another error"],
+    ids=["one text", "ids in order", "another error", "not one text"],
 )
 def test_a_failing_function_says_what_it_was_given(search, message, tmp_path):
     """If neither a mapping nor a list suits, the line has the errors of both, and how to say what the function takes."""

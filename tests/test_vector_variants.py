@@ -9,7 +9,7 @@ from lexbench.engines.flat import Flat
 from lexbench.engines.impact import Impact
 from lexbench.engines.kernels.code_products import raw_scores
 from lexbench.errors import CommandError, LexbenchError
-from lexbench.plugins import Encoder
+from lexbench.plugins import Encoder, Transform
 from lexbench.retrievers.encoded import Encoded
 from lexbench.runner.systems import describe, named_systems, system
 from lexbench.storage.artifact_folder import ENGINE_DIR, VECTORS_FILE, notes_in
@@ -39,6 +39,30 @@ def built(engine, transforms, documents, path, shards=3):
     path.mkdir()
     engine.build((retriever.as_documents(shard) for shard in np.array_split(documents, shards)), path)
     return engine.open(path), retriever
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (lambda vectors: vectors[:-1], "ndarray (80, 44) of 81"),
+        (lambda vectors: None, "NoneType of 81"),
+        (lambda vectors: vectors.tolist(), "list of 81"),
+        (sparse.csr_array, "csr_array (81, 44) of 81"),
+    ],
+    ids=["fewer", "nothing", "a list", "another kind"],
+)
+def test_a_transform_returns_as_many_vectors_of_one_kind(data, change, said):
+    """Fewer vectors would belong to other documents."""
+
+    class Mine(Transform):
+        learns = False
+
+        def document(self, vectors):
+            return change(vectors)
+
+    with pytest.raises(LexbenchError) as raised:
+        Encoded(None, Flat(), (Mine(),)).as_documents(data[0][:81])
+    assert str(raised.value) == f"Mine made {said} dense vectors; it must return as many, of the same kind"
 
 
 def best(scores, k):

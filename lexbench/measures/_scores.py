@@ -6,6 +6,7 @@ lowering equal scores to the next number.
 """
 
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -19,6 +20,7 @@ from lexbench.measures._external import External
 from lexbench.measures._functions import Function, function_values
 from lexbench.measures._notation import parse, parse_native
 from lexbench.measures.judged import Judged
+from lexbench.plugins import Measure
 from lexbench.results import Incomplete, Tie
 from lexbench.trec.judged_run import DocumentTokens, JudgedRun, join, judged_queries
 from lexbench.trec.qrels import Qrels
@@ -42,7 +44,7 @@ def score(run: Run, qrels: Qrels, measures: Iterable[str], tokens: DocumentToken
     """Score *run* with *measures*, e.g. `nDCG@10`. The result keeps their order. Budgets of tokens take *tokens*.
 
     Our measures are computed from one join of run and judgements; ir-measures computes the others from scores without ties.
-    Raises LexbenchError if there are no judgements.
+    Raises LexbenchError if there are no judgements, or if a measure does not return a finite number per query.
     """
     if not len(qrels):
         raise LexbenchError("there are no judgements to score with")
@@ -54,7 +56,7 @@ def score(run: Run, qrels: Qrels, measures: Iterable[str], tokens: DocumentToken
     # None: a measure looks at whole lists
     depth = None if None in depths else max((depth for depth in depths if depth is not None), default=0)
     judged = join(run, qrels, depth, tokens)
-    values = {text: measure.per_query(judged) for text, measure in ours.items()}
+    values = {text: _values(measure, judged) for text, measure in ours.items()}
     means = {text: float(value.mean()) for text, value in values.items()}
     theirs = [measure for measure in by_text.values() if isinstance(measure, External)]
     functions = [measure for measure in theirs if isinstance(measure, Function)]
@@ -70,6 +72,18 @@ def score(run: Run, qrels: Qrels, measures: Iterable[str], tokens: DocumentToken
         missing=int(np.count_nonzero(judged.retrieved == 0)),
         unjudged=len(set(run.query_ids) - set(qrels.query_ids)),
     )
+
+
+def _values(measure: Measure, judged: JudgedRun) -> NDArray[np.float64]:
+    """Return the value of a measure for each query. Raises LexbenchError unless these are finite numbers (queries,)."""
+    made, found = measure.per_query(judged), np.array(None)
+    with suppress(TypeError, ValueError):  # e.g. rows of several lengths
+        found = np.asarray(made)
+    numbers = found.dtype.kind in "biuf" and bool(np.isfinite(found).all())
+    if not numbers or found.shape != (len(judged.query_ids),):
+        what = f"{found.dtype} {found.shape}" if numbers else "something else"
+        raise LexbenchError(f"{measure} must return a finite number for each of {len(judged.query_ids):,} queries, not {what}")
+    return found.astype(np.float64, copy=False)
 
 
 def _check_thresholds(measures: Mapping[str, Any], qrels: Qrels) -> None:

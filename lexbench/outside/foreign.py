@@ -180,6 +180,8 @@ def _row(item: Any) -> Any:
         return item
     if isinstance(item, tuple):
         return item._asdict() if hasattr(item, "_asdict") and len(item) != _PAIR else item
+    if hasattr(item, "keys") and hasattr(item, "__getitem__"):  # of sqlite3 and asyncpg
+        return dict(item)
     row = {name: value for name in (*_ROW_IDS, *_ROW_SCORES) if (value := getattr(item, name, None)) is not None}
     beside = getattr(item, "metadata", None)
     if isinstance(beside, Mapping) and row.keys().isdisjoint(_ROW_IDS):
@@ -254,7 +256,7 @@ def _is_id(value: Any) -> bool:
 
 def _is_number(value: Any) -> bool:
     """Return whether *value* is a number, also of NumPy or torch; a text of digits is none."""
-    return not isinstance(value, bool | np.bool_) and hasattr(value, "__float__")
+    return not isinstance(value, bool | np.bool_ | str) and hasattr(value, "__float__")
 
 
 def answers_by_query(name: str, answers: Any, asked: Collection[str]) -> dict[str, Any]:

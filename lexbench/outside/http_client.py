@@ -18,7 +18,7 @@ from functools import partial
 from http.client import HTTPResponse
 from ipaddress import ip_address
 from typing import Any, TypeVar
-from urllib.parse import parse_qsl, urlsplit
+from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
 
 import urllib3
 from urllib3.exceptions import HTTPError, NewConnectionError, ReadTimeoutError, SSLError
@@ -42,7 +42,8 @@ _FIRST_WAIT = 0.5  # seconds; it doubles each time
 _LARGEST = 1 << 30  # bytes of an answer
 _POOL = 64  # connections that are kept
 _SHOWN = 200  # characters of an answer in a message
-_SECRET = re.compile(r"(?:key|token|secret|password|passwd|signature)$", re.IGNORECASE)  # names of parameters in an address
+# Names of parameters in an address.
+_SECRET = re.compile(r"(?:key|token|secret|password|passwd|pwd|auth|signature)$", re.IGNORECASE)
 
 
 def checked_address(url: str, called: str) -> str:
@@ -51,7 +52,7 @@ def checked_address(url: str, called: str) -> str:
         parts = urlsplit(url)
         host, names = parts.netloc, [name for name, _ in parse_qsl(parts.query, keep_blank_values=True)]
         usable = parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port or 1) > 0
-        usable = usable and not url.split()[1:] and "#" not in url
+        usable = usable and url.split() == [url] and "#" not in url
     except ValueError:  # no number as the port, half of an IPv6 address
         host, names, usable = url, [], False
     if "@" in host or any(map(_SECRET.search, names)):
@@ -118,7 +119,9 @@ class HttpClient:
         self._hook = None if known else unique_keys
         self._answered = False  # whether it ever did
         self.repeated = 0  # requests that were sent again because the server was busy or away
-        self._pools = _pools(self.url, certificates, largest)
+        proxy = _proxy(self.url)
+        self._through = f" through the proxy {proxy.netloc.rpartition('@')[2]}" if proxy else ""
+        self._pools = _pools(self.url, proxy, certificates, largest)
 
     def ask(
         self, method: str, path: str, body: Any = None, *, accept: Sequence[int] = (), read: Callable[[Any], T] | None = None,
@@ -214,7 +217,7 @@ class HttpClient:
         if isinstance(found, SSLError):
             return CannotStart(f"{self._place()}: TLS failed: {said}")
         if not self._answered and isinstance(found, NewConnectionError):
-            return CannotStart(f"{self._place()} does not answer ({said}); is it running?")
+            return CannotStart(f"{self._place()} does not answer{self._through} ({said}); is it running?")
         return self._gave_up(
             path, f"no complete answer in {self._timeout:g} s" if isinstance(found, ReadTimeoutError) else said
         )
@@ -222,7 +225,9 @@ class HttpClient:
     def _gave_up(self, path: str, problem: str, said: str = "") -> CannotStart:
         """Return the error for a server that has the same *problem* again and again; *said* is what it says of it."""
         times = f"{self._retries + 1} times"
-        return CannotStart(f"{self._place(path)}: {problem}, {times}{said}; is the server running, and is it overloaded?")
+        return CannotStart(
+            f"{self._place(path)}: {problem}{self._through}, {times}{said}; is the server running, and is it overloaded?"
+        )
 
 
 class _Retry(urllib3.Retry):
@@ -328,20 +333,39 @@ class _Response(HTTPResponse):
         self.fp = io.BufferedReader(_BoundedSocket(self.fp.detach(), socket, seconds, largest))
 
 
-def _pools(url: str, certificates: str | None, largest: int) -> urllib3.PoolManager:
-    """Return the connections to *url*, through the proxy that the environment names, if any."""
+def _proxy(url: str) -> SplitResult | None:
+    """Return the proxy for *url* that the environment names, None for none. Raises CannotStart for one of another kind."""
+    parts = urlsplit(url)
+    host = parts.hostname or ""
+    named = "" if urllib.request.proxy_bypass(host) else urllib.request.getproxies().get(parts.scheme, "")
+    try:
+        proxy = urlsplit(named if "://" in named else f"http://{named}")
+        usable = proxy.scheme in ("http", "https") and bool(proxy.hostname) and (proxy.port or 1) > 0
+    except ValueError:
+        usable = False
+    if named and not usable:  # it may have a password
+        raise CannotStart(
+            f"the environment names a proxy for {host} that is no http://HOST:PORT; mend {parts.scheme}_proxy, or set "
+            f"no_proxy={host}"
+        )
+    return proxy if named else None
+
+
+def _pools(url: str, proxy: SplitResult | None, certificates: str | None, largest: int) -> urllib3.PoolManager:
+    """Return the connections to *url*, through the *proxy*, if any."""
 
     class Bounded:
         def getresponse(self) -> Any:
             self.response_class = partial(_Response, self.timeout, largest)  # type: ignore[attr-defined]
             return super().getresponse()  # type: ignore[misc]
 
-    parts = urlsplit(url)
-    proxy = None if urllib.request.proxy_bypass(parts.hostname or "") else urllib.request.getproxies().get(parts.scheme)
     settings: dict[str, Any] = {"maxsize": _POOL}
-    if certificates or parts.scheme == "https":  # those of the system take 30 ms to read
+    if certificates or urlsplit(url).scheme == "https":  # those of the system take 30 ms to read
         settings["ssl_context"] = ssl.create_default_context(cafile=certificates)
-    pools = urllib3.ProxyManager(proxy, **settings) if proxy else urllib3.PoolManager(**settings)
+    if proxy and "@" in proxy.netloc:
+        name = unquote(proxy.netloc.rpartition("@")[0])
+        settings["proxy_headers"] = urllib3.make_headers(proxy_basic_auth=name)
+    pools = urllib3.ProxyManager(proxy.geturl(), **settings) if proxy else urllib3.PoolManager(**settings)
     classes: Mapping[str, Any] = pools.pool_classes_by_scheme
     pools.pool_classes_by_scheme = {
         scheme: type(pool.__name__, (pool,), {"ConnectionCls": type("Connection", (Bounded, pool.ConnectionCls), {})})

@@ -153,7 +153,12 @@ class Encoded(Retriever):
         for transform in self.transforms:
             if counts is not None:
                 counts.update(transform.counts(vectors))
-            vectors = transform.document(vectors)
+            made = transform.document(vectors)
+            if (shape := getattr(made, "shape", ()))[:1] != vectors.shape[:1] or kind_of(made) is not kind:
+                said = f"{type(made).__name__} {tuple(shape)}" if shape else type(made).__name__
+                name, texts = type(transform).__name__, vectors.shape[0]
+                raise LexbenchError(f"{name} made {said} of {texts:,} {kind} vectors; it must return as many, of the same kind")
+            vectors = made
         return self._kept(vectors)
 
     @property

@@ -4,7 +4,7 @@
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from inspect import isasyncgenfunction, iscoroutinefunction
+from inspect import Parameter, isasyncgenfunction, iscoroutinefunction
 from typing import Any
 
 from lexbench.errors import CommandError, LexbenchError
@@ -77,6 +77,8 @@ def _refusal(item: Any) -> CommandError:
     hints = {name: f"give its method, OBJECT.{name}; or else " for name in _ENCODING}
     hints |= {name: f"give a function, e.g. lambda query, k: OBJECT.{name}(query); or else " for name in _SEARCHING}
     hint = next((said for name, said in hints.items() if hasattr(item, name)), "give ")
+    if callable(item) and any(one.kind is Parameter.VAR_POSITIONAL for one in parameters(item)):  # e.g. a decorator's function
+        hint = "its signature does not say what it takes; give lambda queries, k: FUNCTION(queries, k), or else "
     return CommandError(f"{name_of(item)} cannot be benchmarked; {hint}{_ACCEPTED}")
 
 

@@ -4,7 +4,8 @@ A search function gets `{query id: text}`, a list of texts, or one text per call
 `lexbench.outside.foreign` reads the answer to each query.
 """
 
-from collections.abc import Callable, ItemsView, Iterator, Mapping
+from collections import deque
+from collections.abc import Callable, ItemsView, Iterator, Mapping, ValuesView
 from inspect import Parameter
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
@@ -34,6 +35,7 @@ _ANNOTATIONS: Mapping[Form, tuple[str, ...]] = {  # by parts of an annotation, i
     "list": ("list", "sequence", "iterable", "collection", "tuple", "ndarray"),
     "text": ("str",),
 }
+_CORPUS = ("corpus", "queries", "k")  # parameters of a function that gets the documents, too
 _PAIR = 2
 _LISTS = (Mapping, list, tuple, np.ndarray)
 _REASON = 200  # characters of a foreign exception
@@ -81,7 +83,7 @@ class ForeignSearch(ForeignRetriever):
         if self._form is None:
             return self._first_answers(queries, k)
         if self._form == "text":
-            return {query: self._call(text, k) for query, text in queries.items()}
+            return {query: self._one_answer(text, k) for query, text in queries.items()}
         given = dict(queries) if self._form == "mapping" else list(queries.values())
         return self._by_query(self._call(given, k), queries, self._form)
 
@@ -118,6 +120,14 @@ class ForeignSearch(ForeignRetriever):
         self._settle("list", "a list of texts")
         return found
 
+    def _one_answer(self, text: str, k: int) -> Any:
+        """Return the answer to one text."""
+        try:
+            return self._call(text, k)
+        except (AttributeError, TypeError) as error:
+            error.add_note(f"(it was given one text; {_WAYS})")
+            raise
+
     def _settle(self, form: Form, given: str) -> None:
         """Keep the *form*, and a note on what the function was *given*."""
         self._form = form
@@ -125,7 +135,7 @@ class ForeignSearch(ForeignRetriever):
 
     def _call(self, given: Any, k: int) -> Any:
         answer = self._search(self._texts, given, k) if self.takes_corpus else self._search(given, k)
-        return list(answer) if hasattr(answer, "__next__") or isinstance(answer, ItemsView) else answer
+        return list(answer) if hasattr(answer, "__next__") or isinstance(answer, ItemsView | ValuesView | deque) else answer
 
     def _by_query(self, answer: Any, queries: Mapping[str, str], form: Form) -> dict[str, Any]:
         """Return the documents of each query in an *answer*: by id (of a list, by text), in a data frame, or in order.
@@ -141,9 +151,11 @@ class ForeignSearch(ForeignRetriever):
         if isinstance(answer, Mapping) and form == "list":
             found = answers_by_query(self.called, answer, set(queries.values()))
             return {query: found.get(text, {}) for query, text in queries.items()}
-        if isinstance(answer, tuple) and len(answer) == _PAIR and all(map(_is_matrix, answer)):  # ids and scores, as of bm25s
-            answer = list(zip(*answer, strict=True))
-        if not isinstance(answer, list | tuple | np.ndarray):
+        if isinstance(answer, tuple):
+            answer = [*answer]  # of bm25s, the length is that of its parts
+            if len(answer) == _PAIR and all(map(_is_matrix, answer)):  # ids and scores
+                answer = list(zip(*answer, strict=True))
+        if not isinstance(answer, list | np.ndarray):
             return answers_by_query(self.called, answer, queries)
         if named := _with_ids(answer, queries):
             return answers_by_query(self.called, named, queries)
@@ -222,7 +234,8 @@ def takes_depth(function: Callable[..., Any]) -> bool:
 def _depth(function: Callable[..., Any]) -> Parameter | None:
     """Return the parameter that is how many documents there must be: by its name, or the second of two that are needed."""
     names = (*_DEPTHS, *(_SIZES if takes_queries(function) else ()))
-    named = next((one for one in parameters(function)[1:] if one.name in names), None)
+    fixed = (one for one in parameters(function)[1:] if not one.kind.name.startswith("VAR"))
+    named = next((one for one in fixed if one.name in names), None)
     return named or (needed(function)[1] if len(needed(function)) == _PAIR else None)
 
 
@@ -240,9 +253,10 @@ def search_system(item: Any) -> Retriever:
     search = getattr(item, "search", item)
     known, depth = parameters(search), _depth(search)
     made = subclass(ForeignSearch, item)
-    if known and known[0].name == "corpus":  # of beir
+    if known and known[0].name == "corpus":  # of beir, which also has a score function
+        more = () if len(known) == len(_CORPUS) else ("cos_sim",)
         return made(  # type: ignore[no-any-return]
-            item, lambda corpus, queries, k: search(corpus, queries, k, "cos_sim"), "mapping", takes_corpus=True
+            item, lambda corpus, queries, k: search(corpus, queries, k, *more), "mapping", takes_corpus=True
         )
     if not known:
         return made(item, search, None)  # type: ignore[no-any-return]
