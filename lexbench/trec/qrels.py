@@ -158,9 +158,23 @@ def of_split(judgements: Iterable[tuple[str, Judgement]], split: str | None) -> 
     yield from part_of_split("judgements", by_split, split)
 
 
-def split_and_judgement(row: Row) -> tuple[str, Judgement]:
-    """Return the split of the row of a table, "" if it has none, and its judgement. Raises the errors of `judgement_of`."""
-    return str(row.get(_SPLIT, "")), judgement_of(row)
+def with_splits(row: Row) -> list[tuple[str, Judgement]]:
+    """Return the judgements of the row of a table, each with its split, "" if it has none.
+
+    A row has several if its documents are a list. Raises the errors of `judgement_of`.
+    """
+    return [(str(row.get(_SPLIT, "")), judgement_of(one)) for one in exploded(row)]
+
+
+def exploded(row: Row) -> Iterator[Row]:
+    """Yield a row for each document of *row*, whose documents may be a list; lists of the same length go with it."""
+    documents = next((row[name] for name in DOC_IDS if name in row), None)
+    if not isinstance(documents, list | tuple):
+        yield row
+        return
+    lists = {name: value for name, value in row.items() if isinstance(value, list | tuple) and len(value) == len(documents)}
+    for at in range(len(documents)):
+        yield {**row, **{name: value[at] for name, value in lists.items()}}
 
 
 def _read_rows(
@@ -171,7 +185,7 @@ def _read_rows(
         path, TableColumns(_TABLES, {*COLUMNS, *stated}, {*QUERY_IDS, *stated}, partial(by_query, split=split))
     ):
         try:
-            yield split_and_judgement(renamed(row))
+            yield from with_splits(renamed(row))
         except (ValueError, TypeError) as error:
             raise row_error(path, number, error) from None
 
