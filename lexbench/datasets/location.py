@@ -25,6 +25,7 @@ from lexbench.plugins import Source
 from lexbench.storage.reading import COMPRESSED, check_data, open_file, read_toml
 from lexbench.storage.store import RememberedPlace
 from lexbench.synonyms import nearest
+from lexbench.trec.qrels import has_splits
 
 _NO_DATA = ("qrels", "__pycache__")  # folders that are never offered as data
 _PACKED = (".zip", ".zst", ".tar", ".tgz", *COMPRESSED)  # may have documents in them
@@ -203,6 +204,7 @@ def find_folder(path: Path, split: str | None = None, columns: Mapping[str, str]
             raise with_meaning(error, file.name, "")
         if not any(find_tables(folder, "documents") for folder in (path, path.parent)):
             one = split or "test"
+            _check_splits(file, [file], one)
             alone = _default_contract(file.name, one, SourceFacts(loader="files", split=one), several=one != "test")
             return Located(alone, JudgementsAlone(alone, file))
         split = next((name for name, files in find_tables(path, "judgements").items() if file in files), file.name) or split
@@ -216,6 +218,7 @@ def find_folder(path: Path, split: str | None = None, columns: Mapping[str, str]
     if split is None and len(names) > 1 and "test" not in names:
         raise InvalidFile(f"{path} has judgements of several splits: {', '.join(names)}; choose one: --split {names[0]}")
     split = split or (names[0] if len(names) == 1 else "test")
+    _check_splits(path, judgements.get("", []) if not names and split not in find_tables(path, "queries") else [], split)
     several = len(names) > 1 or split in NOT_TEST
     shared = not find_tables(path, "documents")  # one corpus with several sets of queries, each in its own folder
     own, above = (os.fsencode(folder.name).decode(errors="backslashreplace") for folder in (path, path.parent))
@@ -227,6 +230,12 @@ def find_folder(path: Path, split: str | None = None, columns: Mapping[str, str]
     if source is None:
         raise _no_documents(path)
     return Located(contract, source)
+
+
+def _check_splits(path: Path, files: Sequence[Path], split: str) -> None:
+    """Raise MissingData if the first of *files*, the only judgements of *path*, has no splits, of which the user chose one."""
+    if files and split != "test" and not has_splits(files[0]):
+        raise MissingData(f"{path} has one set of judgements, {files[0].name}, and no split {split!r}; leave out the split")
 
 
 def _no_documents(path: Path) -> MissingData:

@@ -15,7 +15,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from itertools import chain
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
@@ -188,6 +188,18 @@ def _read_rows(
             yield from with_splits(renamed(row))
         except (ValueError, TypeError) as error:
             raise row_error(path, number, error) from None
+
+
+def has_splits(path: Path) -> bool:
+    """Return whether a file of judgements may have several splits: in a column, or as keys of JSON. Reads its beginning."""
+    if not is_table(path):
+        return _SPLIT.encode() in [field.lower() for field in beginning(path, _SHAPES).fields]
+    keys = {True: [{_SPLIT: None}], False: []}
+    table = TableColumns(_TABLES, {*COLUMNS, _SPLIT}, QUERY_IDS, lambda judged: iter(keys[is_by_split(judged)]))
+    try:
+        return any(_SPLIT in row for _, row in islice(rows(path, table), 1))
+    except MissingColumns:  # the user may state their names
+        return True
 
 
 def is_table(path: Path) -> bool:
