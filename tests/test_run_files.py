@@ -407,6 +407,9 @@ def test_names_between_blanks_and_pipes_are_refused_by_what_they_are(place, caps
     (place / "named.run").write_text("qid Q0 docno rank score tag\n" + trec("A"))
     with pytest.raises(InvalidFile, match="1: blanks separate names of columns; remove this line"):
         read_run(place / "named.run")
+    (place / "named.run").write_text("queryId\tdocId\tscore\nq1\td1\t2.5\n")
+    with pytest.raises(InvalidFile, match="1: the first line has names that are not known: queryId; call them query_id"):
+        read_run(place / "named.run")
     os.mkfifo(place / "pipe")
     for words in ("score pipe --qrels Q", "score A.run --qrels pipe", "compare pipe A.run --qrels Q", "audit pipe",
                   "import trec pipe out", "run pipe -r A.run", "run Q -r pipe"):  # fmt: skip

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from lexbench.errors import InvalidFile, echoed
 from lexbench.storage.rows import Row, TableColumns, ending, plain, rows
-from lexbench.trec.columns import Beginning, parse_score
+from lexbench.trec.columns import Beginning, are_numbers, parse_score
 from lexbench.trec.ids import id_of
 from lexbench.trec.qrels import BEIR_HEADER, DOC_IDS, QUERY_IDS, by_query, exploded, is_by_split
 
@@ -40,6 +40,13 @@ def has_names(begin: Beginning) -> bool:
     """Return whether the first line of a file has names of columns."""
     names = {field.decode(errors="replace").lower() for field in begin.fields}
     return len(_NAMES & names) >= _LEAST
+
+
+def unknown_names(begin: Beginning) -> list[str]:
+    """Return the unknown names in the header of a file, [] if its first line has a number or no known name."""
+    names = [field.decode(errors="replace") for field in begin.fields]
+    known = [name for name in names if name.lower() in _NAMES]
+    return [name for name in names if name not in known] if known and not any(are_numbers([name]) for name in names) else []
 
 
 def read_run_table(path: Path, kind: str = "") -> RunColumns:
