@@ -248,8 +248,11 @@ def _no_documents(path: Path) -> MissingData:
     named = f"it has {listed(tables, _NAMED)}: call the documents corpus, the queries queries, and the judgements qrels; "
     if other := next((file for file in files if file.name.partition(".")[0] in _CORPUS and file.name not in tables), None):
         named = f"{other.name} has a format that is not read: save it as {other.name.partition('.')[0]}.csv; "
+    inside = next((file for name in _CORPUS for file in sorted(path.glob(f"{name}/[!.]*"))), None)
+    if inside:
+        named = f"{inside.parent.name} has files that are not read, e.g. {inside.name}; "
     return MissingData(
-        f"{path} is no dataset: no documents in it; {named if tables or other else ''}"
+        f"{path} is no dataset: no documents in it; {named if tables or other or inside else ''}"
         "put corpus.jsonl (or .csv, .tsv, .parquet, .trec) into it, or make a "
         f"test collection of texts: lexbench collect {quote(str(path))}"
     )
