@@ -376,6 +376,12 @@ def _kinds_of_data(path: Path, begin: Beginning) -> Sequence[Kind]:
     if len(begin.fields) == _OF_A_RUN and begin.fields[1] in ITERATION:
         what = "query Q0 document rank score tag are the columns of a run, and judgements have four"
         raise InvalidFile(f"{path}:{begin.number}: {what}: query 0 document grade")
+    stamped = len(begin.fields) == len(_TREC) and (begin.fields[1] in ITERATION or begin.fields[1].startswith(JUDGE.encode()))
+    if len(begin.fields) == len(_TREC) and not stamped and are_numbers([begin.fields[2]]):
+        seconds, thirds = read_columns(path, ("skip", "id", "id", "skip"), begin)
+        if len(np.unique(seconds)) > len(np.unique(thirds)):
+            what = "documents are in the third column, and here the second has more different values"
+            raise InvalidFile(f"{path}:{begin.number}: {what}; a line is: query 0 document grade")
     kinds = _SHAPES.get(len(begin.fields), _TREC)
     if len(kinds) != len(BEIR_HEADER) or begin.fields[1] not in ITERATION:
         return kinds
