@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from tiny import answer, ended, lines, write_files, write_rows
 from workbench import needs_pyarrow
 
+from lexbench.datasets.stated_columns import stated_columns
 from lexbench.errors import InvalidFile, LexbenchError
 from lexbench.measures import score
 from lexbench.trec.qrels import Qrels, read_judgements, read_qrels, write_beir_qrels, write_qrels
@@ -89,6 +90,17 @@ def test_true_and_false_are_grades(name, large, tmp_path, monkeypatch):
     path.write_text(path.read_text().replace("FALSE", "maybe"))
     with pytest.raises(InvalidFile, match="the grade 'maybe' is no number"):
         read_qrels(path)
+
+
+def test_a_row_may_have_a_list_of_documents(tmp_path):
+    """With a list of grades, or relevant ones alone; --columns names them, e.g. the gold_ids of BRIGHT."""
+    path = written(
+        tmp_path, "qrels.jsonl", lines([{"qid": "q1", "docno": ["d1", "d2"], "label": [2, 0]}, {"qid": "q2", "docno": []}])
+    )
+    assert list(read_qrels(path).judgements()) == [("q1", "d1", 2), ("q1", "d2", 0)]
+    path = written(tmp_path, "qrels.jsonl", lines([{"id": 7, "gold_ids": ["d1", "d2"]}]))
+    columns = stated_columns({"qrels.query": "id", "qrels.document": "gold_ids"})["judgements"]
+    assert [tuple(one) for one in read_judgements(path, None, columns.renamed)] == [("7", "d1", 1), ("7", "d2", 1)]
 
 
 def test_an_empty_column_does_not_shift_the_next(tmp_path):

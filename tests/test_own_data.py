@@ -234,6 +234,19 @@ def test_documents_of_trec_may_share_lines(tmp_path):
         list(read_records(tmp_path / "docs.trec"))
 
 
+def test_files_of_trec_documents_may_have_any_name(tmp_path):
+    """Those of TREC's disks have no ending. Other files beside them are not read, and alone they are named."""
+    for number, name in enumerate(("FT911_1", "ft911_2.gz", "LICENSE")):
+        text = f"<DOC>\n<DOCNO>d{number}</DOCNO>\n<TEXT>red</TEXT>\n</DOC>\n" if name != "LICENSE" else "Free.\n"
+        write(tmp_path, {f"docs/{name}": text})
+    write(tmp_path, {"queries.tsv": "q1\tred\n", "qrels.txt": "q1 0 d0 1\n"})
+    assert [one.doc_id for one in find_folder(tmp_path).source.documents()] == ["d0", "d1"]
+    (tmp_path / "docs" / "FT911_1").unlink()
+    (tmp_path / "docs" / "ft911_2.gz").unlink()
+    with pytest.raises(MissingData, match=r"no documents in it; docs has files that are not read, e\.g\. LICENSE"):
+        find_folder(tmp_path)
+
+
 def test_fields_of_csv_may_have_commas_quotes_and_line_ends(tmp_path):
     """A quoted field of CSV keeps its commas, quotes and line ends; a TSV file with a header loses the quotes of pandas."""
     text = 'one, "two"\nthree'

@@ -176,6 +176,19 @@ def test_json_that_is_cut_off_is_named(tmp_path):
             read_run(tmp_path / name)
 
 
+@pytest.mark.parametrize("more", [{"score": [3.0, 2.0]}, {}])
+def test_a_row_may_have_a_list_of_documents(tmp_path, more):
+    """Their order decides if there are no scores. A list of scores of another length is refused."""
+    write_rows(
+        tmp_path / "a.jsonl", [{"qid": "q1", "docno": ["d2", "d1"], **more}, {"qid": "q2", "docno": ["d1", "d3"], **more}]
+    )
+    run = read_run(tmp_path / "a.jsonl")
+    assert {query: run.doc_ids(entries) for query, entries in run.spans()} == {"q1": ["d2", "d1"], "q2": ["d1", "d3"]}
+    write_rows(tmp_path / "a.jsonl", [{"qid": "q1", "docno": ["d2", "d1"], "score": [3.0]}])
+    with pytest.raises(InvalidFile, match=r"document 'd2' of query 'q1': the score '\[3.0\]' is no number"):
+        read_run(tmp_path / "a.jsonl")
+
+
 def test_what_ranx_calls_columns_and_files_is_read(tmp_path):
     """Its Parquet files end in .parq, with the columns q_id, doc_id and score, for runs and for judgements."""
     rows = [{"q_id": "q1", "doc_id": "d1", "score": 2}, {"q_id": "q1", "doc_id": "d2", "score": 1}]
@@ -393,6 +406,9 @@ def test_names_between_blanks_and_pipes_are_refused_by_what_they_are(place, caps
     """The line says what to do with a header of a TREC run, and with what can be read only once."""
     (place / "named.run").write_text("qid Q0 docno rank score tag\n" + trec("A"))
     with pytest.raises(InvalidFile, match="1: blanks separate names of columns; remove this line"):
+        read_run(place / "named.run")
+    (place / "named.run").write_text("queryId\tdocId\tscore\nq1\td1\t2.5\n")
+    with pytest.raises(InvalidFile, match="1: the first line has names that are not known: queryId; call them query_id"):
         read_run(place / "named.run")
     os.mkfifo(place / "pipe")
     for words in ("score pipe --qrels Q", "score A.run --qrels pipe", "compare pipe A.run --qrels Q", "audit pipe",

@@ -262,6 +262,22 @@ def test_a_column_of_splits_is_obeyed(ending, tmp_path):
         list(read_judgements(tmp_path / f"qrels.{ending}", "train"))
 
 
+@pytest.mark.parametrize(
+    ("name", "content"), [("qrels.tsv", QRELS), ("qrels.csv", QRELS.replace("\t", ",")), ("qrels.json", '{"q1": {"d1": 1}}')]
+)
+def test_a_split_that_nothing_has_is_refused(name, content, tmp_path):
+    """Judgements without splits are no judgements for development because somebody calls them so; queries may have a split."""
+    write_files(tmp_path, {"corpus.tsv": "d1\tred\n", "queries.tsv": QUERIES, name: content})
+    with pytest.raises(MissingData, match=rf"has one set of judgements, {name}, and no split 'dev'; leave out the split"):
+        find_folder(tmp_path, "dev")
+    assert find_folder(tmp_path, "test").contract.source.split == "test"
+    (tmp_path / "queries.tsv").rename(tmp_path / "queries.dev.tsv")
+    assert find_folder(tmp_path, "dev").contract.source.split == "dev"
+    (tmp_path / "corpus.tsv").unlink()
+    with pytest.raises(MissingData, match="and no split 'dev'"):
+        find_folder(tmp_path / name, "dev")
+
+
 def test_a_split_of_judgements_alone_is_chosen(tmp_path):
     """Without documents, the split of a file of judgements decides, too."""
     write_files(tmp_path, {"q.csv": "split,qid,docno,score\ntest,q1,d1,1\ndev,q1,d2,1\n", "A.run": "q1 Q0 d1 1 2 t\n"})

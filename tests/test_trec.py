@@ -152,6 +152,7 @@ def test_qrels_read_in_three_layouts_and_keep_negative_grades(tmp_path, text):
     ("text", "message"),
     [
         ("q 0 d 1 x\n", r":1: 5 columns, not 4"),
+        ("q 7 0 1\nq 8 0 1\n", r":1: documents are in the third column, and here the second has more different values"),
         ("q Q0 d 1 2.5 x\n", r":1: query Q0 document rank score tag are the columns of a run"),
         ("q 0 d 1\n# end\n", r":2: 2 columns, not 4: '# end'; comments stand only above the first line of data"),
         ("q 0 7\nq 0 8\n", r":1: which of the three columns is which\? Write a first line 'query-id 0 corpus-id' or"),

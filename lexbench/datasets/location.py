@@ -25,6 +25,7 @@ from lexbench.plugins import Source
 from lexbench.storage.reading import COMPRESSED, check_data, open_file, read_toml
 from lexbench.storage.store import RememberedPlace
 from lexbench.synonyms import nearest
+from lexbench.trec.qrels import has_splits
 
 _NO_DATA = ("qrels", "__pycache__")  # folders that are never offered as data
 _PACKED = (".zip", ".zst", ".tar", ".tgz", *COMPRESSED)  # may have documents in them
@@ -203,6 +204,7 @@ def find_folder(path: Path, split: str | None = None, columns: Mapping[str, str]
             raise with_meaning(error, file.name, "")
         if not any(find_tables(folder, "documents") for folder in (path, path.parent)):
             one = split or "test"
+            _check_splits(file, [file], one)
             alone = _default_contract(file.name, one, SourceFacts(loader="files", split=one), several=one != "test")
             return Located(alone, JudgementsAlone(alone, file))
         split = next((name for name, files in find_tables(path, "judgements").items() if file in files), file.name) or split
@@ -216,6 +218,7 @@ def find_folder(path: Path, split: str | None = None, columns: Mapping[str, str]
     if split is None and len(names) > 1 and "test" not in names:
         raise InvalidFile(f"{path} has judgements of several splits: {', '.join(names)}; choose one: --split {names[0]}")
     split = split or (names[0] if len(names) == 1 else "test")
+    _check_splits(path, judgements.get("", []) if not names and split not in find_tables(path, "queries") else [], split)
     several = len(names) > 1 or split in NOT_TEST
     shared = not find_tables(path, "documents")  # one corpus with several sets of queries, each in its own folder
     own, above = (os.fsencode(folder.name).decode(errors="backslashreplace") for folder in (path, path.parent))
@@ -229,6 +232,12 @@ def find_folder(path: Path, split: str | None = None, columns: Mapping[str, str]
     return Located(contract, source)
 
 
+def _check_splits(path: Path, files: Sequence[Path], split: str) -> None:
+    """Raise MissingData if the first of *files*, the only judgements of *path*, has no splits, of which the user chose one."""
+    if files and split != "test" and not has_splits(files[0]):
+        raise MissingData(f"{path} has one set of judgements, {files[0].name}, and no split {split!r}; leave out the split")
+
+
 def _no_documents(path: Path) -> MissingData:
     """Return the error for a folder without documents. Raises InvalidFile if they may be in a file that is not read."""
     files = sorted(file for file in path.iterdir() if file.is_file())
@@ -239,8 +248,11 @@ def _no_documents(path: Path) -> MissingData:
     named = f"it has {listed(tables, _NAMED)}: call the documents corpus, the queries queries, and the judgements qrels; "
     if other := next((file for file in files if file.name.partition(".")[0] in _CORPUS and file.name not in tables), None):
         named = f"{other.name} has a format that is not read: save it as {other.name.partition('.')[0]}.csv; "
+    inside = next((file for name in _CORPUS for file in sorted(path.glob(f"{name}/[!.]*"))), None)
+    if inside:
+        named = f"{inside.parent.name} has files that are not read, e.g. {inside.name}; "
     return MissingData(
-        f"{path} is no dataset: no documents in it; {named if tables or other else ''}"
+        f"{path} is no dataset: no documents in it; {named if tables or other or inside else ''}"
         "put corpus.jsonl (or .csv, .tsv, .parquet, .trec) into it, or make a "
         f"test collection of texts: lexbench collect {quote(str(path))}"
     )

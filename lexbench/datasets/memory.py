@@ -31,7 +31,7 @@ from lexbench.errors import CommandError, InvalidFile, MissingData
 from lexbench.plugins import Source
 from lexbench.storage.reading import utf8
 from lexbench.storage.rows import Row, check_names, part_of_split, plain
-from lexbench.trec.qrels import by_query, is_by_split, of_split, read_judgements, split_and_judgement
+from lexbench.trec.qrels import by_query, is_by_split, of_split, read_judgements, with_splits
 from lexbench.types import Document, Judgement, Query
 
 _MORE = ("name", "split", "columns", "dataset")  # other keys of data in memory
@@ -103,7 +103,7 @@ class Memory(Source):
             yield from read_judgements(path, self.parts.get("split"), renamed, stated.names())
             return
         rows = self._rows("qrels", is_by_split, by_query)
-        every = (_checked(lambda row: split_and_judgement(renamed(row)), row, "qrels") for row in rows)
+        every = (pair for row in rows for pair in _checked(lambda row: with_splits(renamed(row)), row, "qrels"))
         try:
             yield from of_split(every, self.parts.get("split"))
         except ValueError as error:
@@ -224,4 +224,4 @@ def _plain(value: Any) -> Any:
     """Return a cell as a value of Python, "" for a missing one: None, or NaN, with which pandas marks missing texts."""
     if value is None or (isinstance(value, float) and math.isnan(value)):
         return ""
-    return value.item() if hasattr(value, "item") else value  # a number of NumPy
+    return value.tolist() if hasattr(value, "tolist") else value  # a number or an array of NumPy

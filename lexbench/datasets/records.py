@@ -18,6 +18,7 @@ are read by `lexbench.trec.qrels`.
 import html
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from contextlib import suppress
 from functools import partial
 from itertools import islice
 from pathlib import Path
@@ -232,6 +233,13 @@ def read_queries(path: Path, split: str | None = None, stated: Columns = NONE) -
 def _is_tagged(path: Path) -> bool:
     """Return whether a text file begins with a tag."""
     return not is_table(path) and _first_line(path).startswith(b"<")
+
+
+def has_trec_documents(path: Path) -> bool:
+    """Return whether a file of any name begins with a document of TREC; False if it cannot be read."""
+    with suppress(InvalidFile, OSError):
+        return path.is_file() and _DOC.match(_first_line(path).decode(errors="replace")) is not None
+    return False
 
 
 def is_data(path: Path) -> bool:

@@ -5,7 +5,7 @@ from typing import Any
 
 from lexbench.datasets.memory import rows_in
 from lexbench.errors import InvalidFile
-from lexbench.trec.qrels import Qrels, by_query, of_split, split_and_judgement
+from lexbench.trec.qrels import Qrels, by_query, of_split, with_splits
 from lexbench.trec.run_tables import rows_by_query, run_columns
 from lexbench.trec.runs import Run, run_of
 
@@ -34,7 +34,7 @@ def given_qrels(qrels: Any) -> Qrels:
         return qrels
     try:
         rows = by_query(qrels) if isinstance(qrels, Mapping) else rows_in(qrels, "qrels")
-        given = Qrels.from_judgements(of_split(map(split_and_judgement, rows), None))
+        given = Qrels.from_judgements(of_split((pair for row in rows for pair in with_splits(row)), None))
     except (TypeError, ValueError) as error:
         raise InvalidFile(f"qrels: {str(error).removeprefix('qrels: ')}") from None
     if not len(given):

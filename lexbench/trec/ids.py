@@ -38,7 +38,8 @@ def id_of(value: Any) -> str:
     if not isinstance(value, str):
         if isinstance(value, Integral) and not isinstance(value, bool):  # of Python or NumPy
             return str(int(value))  # qrels write it the same way
-        raise TypeError(f"the _id {shortened(repr(value), 80)} is not a string")
+        how = "; write it as a text or a whole number" if isinstance(value, float) else ""
+        raise TypeError(f"the _id {shortened(repr(value), 80)} is not a string{how}")
     if "\0" in value:
         raise ValueError(f"the id {value!r} has a NUL in it")
     if len(value) > _LONGEST_ID // 4 and len(value.encode(errors="surrogatepass")) > _LONGEST_ID:

@@ -15,7 +15,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from itertools import chain
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
@@ -158,9 +158,23 @@ def of_split(judgements: Iterable[tuple[str, Judgement]], split: str | None) -> 
     yield from part_of_split("judgements", by_split, split)
 
 
-def split_and_judgement(row: Row) -> tuple[str, Judgement]:
-    """Return the split of the row of a table, "" if it has none, and its judgement. Raises the errors of `judgement_of`."""
-    return str(row.get(_SPLIT, "")), judgement_of(row)
+def with_splits(row: Row) -> list[tuple[str, Judgement]]:
+    """Return the judgements of the row of a table, each with its split, "" if it has none.
+
+    A row has several if its documents are a list. Raises the errors of `judgement_of`.
+    """
+    return [(str(row.get(_SPLIT, "")), judgement_of(one)) for one in exploded(row)]
+
+
+def exploded(row: Row) -> Iterator[Row]:
+    """Yield a row for each document of *row*, whose documents may be a list; lists of the same length go with it."""
+    documents = next((row[name] for name in DOC_IDS if name in row), None)
+    if not isinstance(documents, list | tuple):
+        yield row
+        return
+    lists = {name: value for name, value in row.items() if isinstance(value, list | tuple) and len(value) == len(documents)}
+    for at in range(len(documents)):
+        yield {**row, **{name: value[at] for name, value in lists.items()}}
 
 
 def _read_rows(
@@ -171,9 +185,21 @@ def _read_rows(
         path, TableColumns(_TABLES, {*COLUMNS, *stated}, {*QUERY_IDS, *stated}, partial(by_query, split=split))
     ):
         try:
-            yield split_and_judgement(renamed(row))
+            yield from with_splits(renamed(row))
         except (ValueError, TypeError) as error:
             raise row_error(path, number, error) from None
+
+
+def has_splits(path: Path) -> bool:
+    """Return whether a file of judgements may have several splits: in a column, or as keys of JSON. Reads its beginning."""
+    if not is_table(path):
+        return _SPLIT.encode() in [field.lower() for field in beginning(path, _SHAPES).fields]
+    keys = {True: [{_SPLIT: None}], False: []}
+    table = TableColumns(_TABLES, {*COLUMNS, _SPLIT}, QUERY_IDS, lambda judged: iter(keys[is_by_split(judged)]))
+    try:
+        return any(_SPLIT in row for _, row in islice(rows(path, table), 1))
+    except MissingColumns:  # the user may state their names
+        return True
 
 
 def is_table(path: Path) -> bool:
@@ -350,6 +376,12 @@ def _kinds_of_data(path: Path, begin: Beginning) -> Sequence[Kind]:
     if len(begin.fields) == _OF_A_RUN and begin.fields[1] in ITERATION:
         what = "query Q0 document rank score tag are the columns of a run, and judgements have four"
         raise InvalidFile(f"{path}:{begin.number}: {what}: query 0 document grade")
+    stamped = len(begin.fields) == len(_TREC) and (begin.fields[1] in ITERATION or begin.fields[1].startswith(JUDGE.encode()))
+    if len(begin.fields) == len(_TREC) and not stamped and are_numbers([begin.fields[2]]):
+        seconds, thirds = read_columns(path, ("skip", "id", "id", "skip"), begin)
+        if len(np.unique(seconds)) > len(np.unique(thirds)):
+            what = "documents are in the third column, and here the second has more different values"
+            raise InvalidFile(f"{path}:{begin.number}: {what}; a line is: query 0 document grade")
     kinds = _SHAPES.get(len(begin.fields), _TREC)
     if len(kinds) != len(BEIR_HEADER) or begin.fields[1] not in ITERATION:
         return kinds

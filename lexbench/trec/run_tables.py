@@ -4,6 +4,7 @@ By query is {query: {document: score}}, or {query: [document, ...]}, best first;
 
 Columns have the names that they have in judgements, e.g. `qid` and `docno`. The column `score` decides, or `rank` if there is
 none. A column such as `run` or `system` separates several runs. `lexbench.trec.runs` makes runs of the columns.
+A row may have a list of documents, best first or with a list of scores.
 """
 
 from collections import Counter
@@ -13,9 +14,9 @@ from typing import Any, NamedTuple
 
 from lexbench.errors import InvalidFile, echoed
 from lexbench.storage.rows import Row, TableColumns, ending, plain, rows
-from lexbench.trec.columns import Beginning, parse_score
+from lexbench.trec.columns import Beginning, are_numbers, parse_score
 from lexbench.trec.ids import id_of
-from lexbench.trec.qrels import BEIR_HEADER, DOC_IDS, QUERY_IDS, by_query, is_by_split
+from lexbench.trec.qrels import BEIR_HEADER, DOC_IDS, QUERY_IDS, by_query, exploded, is_by_split
 
 RANK = "rank"
 SCORES = ("score", "similarity", "sim")
@@ -41,6 +42,13 @@ def has_names(begin: Beginning) -> bool:
     return len(_NAMES & names) >= _LEAST
 
 
+def unknown_names(begin: Beginning) -> list[str]:
+    """Return the unknown names in the header of a file, [] if its first line has a number or no known name."""
+    names = [field.decode(errors="replace") for field in begin.fields]
+    known = [name for name in names if name.lower() in _NAMES]
+    return [name for name in names if name not in known] if known and not any(are_numbers([name]) for name in names) else []
+
+
 def read_run_table(path: Path, kind: str = "") -> RunColumns:
     """Return the columns of a table; *kind* is an ending that decides the format, by default that of the name.
 
@@ -59,7 +67,7 @@ def run_columns(placed: Iterable[tuple[str, Row]]) -> RunColumns:
     """
     found = RunColumns([], [], [], [], [])
     decides = ""  # the column that all rows need: scores of some and ranks of others cannot be compared
-    for place, row in placed:
+    for place, row in ((place, one) for place, whole in placed for one in _exploded(whole)):
         query, document = (_first(row, names) for names in (QUERY_IDS, DOC_IDS))
         scores = [name for name in SCORES if name in row] or [RANK] * (RANK in row)
         if len(scores) > 1:
@@ -83,6 +91,14 @@ def run_columns(placed: Iterable[tuple[str, Row]]) -> RunColumns:
         tag = _first(row, TAGS)
         found.tags.append(str(row[tag]) if tag else "")
     return found._replace(ranks=found.ranks if len(found.ranks) == len(found.scores) else [])
+
+
+def _exploded(row: Row) -> Iterator[Row]:
+    """Yield a row for each document of *row*; if they are a list without scores, its order decides."""
+    if any(name in row for name in (*SCORES, RANK)):
+        return exploded(row)
+    listed = any(isinstance(row.get(name), list | tuple) for name in DOC_IDS)
+    return ({RANK: rank, **one} if listed else one for rank, one in enumerate(exploded(row), 1))
 
 
 def rows_by_query(run: Mapping[str, Any]) -> Iterator[Row]:

@@ -37,7 +37,7 @@ from lexbench.storage.rows import TABLES, ending
 from lexbench.trec.columns import ITERATION, NOTHING, Beginning, Kind, beginning, errors_name, read_columns
 from lexbench.trec.ids import bytes_of, check_writable, encode, factorize, lookup, text_of
 from lexbench.trec.qrels import is_table
-from lexbench.trec.run_tables import RunColumns, has_names, read_run_table
+from lexbench.trec.run_tables import RunColumns, has_names, read_run_table, unknown_names
 from lexbench.types import Hits
 
 RunFormat = Literal["trec", "msmarco", "scored", "colbert", "table", "ranx"]
@@ -342,6 +342,9 @@ def _read_columns(path: Path, layout: RunFormat | None) -> _Columns:
                 f"{path}:{begin.number}: blanks separate names of columns; remove this line, or separate columns by tabs"
             )
         return _of_table(read_run_table(path, ".json" if layout == "ranx" else ""))
+    if layout is None and (unknown := unknown_names(begin)):
+        names = f"names that are not known: {', '.join(unknown)}; call them query_id, doc_id, and score or rank"
+        raise InvalidFile(f"{path}:{begin.number}: the first line has {names}")
     if layout in ("msmarco", "scored") or (layout is None and len(first) == len(_RANKED)):
         return _read_ranked(path, layout)
     # trec_eval refuses the five columns query Q0 document rank score, but they are unambiguous.

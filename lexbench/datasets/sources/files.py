@@ -66,7 +66,7 @@ def find_tables(folder: Path, kind: Kind) -> Tables:
                 for below in ("", "*/")
                 for path in sorted(folder.glob(f"{name}/{below}{_SAVED}"))
             ]
-            inside = saved or [(stem(path), path) for path in sorted(folder.glob(f"{name}/[!.]*"))]
+            inside = saved or [(_stem_inside(path, kind), path) for path in sorted(folder.glob(f"{name}/[!.]*"))]
             beside = [(_split_in_name(path, name), path) for path in sorted(folder.glob(f"{name}*")) if path.is_file()]
             for split, path in [pair for pair in inside if pair[0] is not None] or beside:
                 if split is not None and not _is_collected(path):
@@ -74,6 +74,12 @@ def find_tables(folder: Path, kind: Kind) -> Tables:
         if found:
             return found
     return {}
+
+
+def _stem_inside(path: Path, kind: Kind) -> str | None:
+    """Return the `stem` of a file in a folder of one *kind*; files of TREC's documents may have any name, e.g. FT911_1."""
+    named = stem(path)
+    return path.name if named is None and kind == "documents" and records.has_trec_documents(path) else named
 
 
 def _has_texts(folder: Path) -> bool:
