@@ -141,6 +141,7 @@ def preloaded(name):
             import_module(module)
     cpu_target.typing_context.refresh()  # what numba otherwise does in each command, before its first compiled loop
     cpu_target.target_context.refresh()
+    os.fsync = lambda _handle: None  # as in conftest
     _unreleased()  # the files of what is imported here, which other commands digest after their start
     gc.freeze()
     return code
