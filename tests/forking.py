@@ -5,7 +5,7 @@ shell starts, and is killed with its script. The process imports at the first co
 """
 
 import gc
-import json
+import marshal
 import os
 import select
 import signal
@@ -22,10 +22,12 @@ from types import ModuleType
 
 FORKING = "LEXBENCH_TEST_FORKING"  # the environment variable that names the parent of the folders
 SCRIPT = """#!{python} -IS
-import json, os, socket, sys
-server = socket.socket(socket.AF_UNIX)
+import _socket, marshal, os, sys  # not socket and json, which take longer than all else here
+server = _socket.socket(_socket.AF_UNIX)
 server.connect({place!r})
-socket.send_fds(server, [json.dumps([os.getcwd(), dict(os.environ), sys.argv]).encode()], [0, 1, 2])
+files = b"".join(number.to_bytes(4, sys.byteorder) for number in range(3))
+message = marshal.dumps([os.getcwd(), dict(os.environ), sys.argv])
+server.sendmsg([message], [(_socket.SOL_SOCKET, _socket.SCM_RIGHTS, files)])
 answer = server.recv(1)
 answer or os.kill(os.getpid(), 9)  # as its process was
 sys.exit(answer[0])
@@ -110,7 +112,7 @@ def serve(place):
             continue
         message, files, *_ = socket.recv_fds(command, 1 << 20, 3)
         threading.Thread(target=die_with, args=(command,), daemon=True).start()
-        folder, environment, (script, *words) = json.loads(message)
+        folder, environment, (script, *words) = marshal.loads(message)
         for number, file in enumerate(files):
             os.dup2(file, number)
         sys.stdin, sys.stdout, sys.stderr = os.fdopen(0), os.fdopen(1, "w"), os.fdopen(2, "w", buffering=1)
@@ -139,6 +141,7 @@ def preloaded(name):
             import_module(module)
     cpu_target.typing_context.refresh()  # what numba otherwise does in each command, before its first compiled loop
     cpu_target.target_context.refresh()
+    os.fsync = lambda _handle: None  # as in conftest
     _unreleased()  # the files of what is imported here, which other commands digest after their start
     gc.freeze()
     return code

@@ -5,7 +5,6 @@ import os
 import subprocess
 import sys
 from functools import partial
-from importlib.util import find_spec
 
 import numpy as np
 import pytest
@@ -346,12 +345,19 @@ PUBLISHED = {  # BM25 "flat" of Anserini's reproductions
 }
 
 
-@pytest.mark.parametrize("name", [pytest.param("beir/scifact/test", marks=pytest.mark.slow), "beir/nfcorpus/test"])
-def test_published_scores(real_home, tmp_path, monkeypatch, name):
+@pytest.mark.parametrize(
+    ("name", "asked"),
+    [
+        ("beir/nfcorpus/test", ["bm25"]),
+        pytest.param("beir/scifact/test", ["bm25"], marks=pytest.mark.slow),
+        pytest.param("beir/nfcorpus/test", ["bm25", "bm25@lucene"], marks=[pytest.mark.slow, needs_lucene]),
+    ],
+    ids=["nfcorpus", "scifact", "nfcorpus and Lucene"],
+)
+def test_published_scores(real_home, tmp_path, monkeypatch, name, asked):
     """Anserini's figures come out to four digits, in the tie interval; on NFCorpus, Lucene's hits are ours, float for float."""
     monkeypatch.setenv("IR_DATASETS_HOME", str(real_home))
     monkeypatch.delenv("LEXBENCH_DATA", raising=False)
-    asked = ["bm25", "bm25@lucene"] if find_spec("pyserini") and name == "beir/nfcorpus/test" else ["bm25"]
     results = [one.result for one in jobs.run(plan.plan_dataset(name, asked, list(PUBLISHED[name]), 1000), Store(tmp_path))]
     runs = [read_run(one.run).run for one in stored_results(Store(tmp_path)).entries]
 

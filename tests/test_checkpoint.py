@@ -4,6 +4,7 @@ import hashlib
 import json
 import pickle
 import shutil
+from functools import cache
 from pathlib import Path
 
 import checkpoints
@@ -87,10 +88,17 @@ SAME_MODEL = [  # architecture, form, change of the tensors
 ]
 
 
+@pytest.fixture(scope="module")
+def plain(tmp_path_factory):
+    """Return a function that gives the logits of a plain checkpoint of an architecture."""
+    folder = tmp_path_factory.mktemp("plain")
+    return cache(lambda architecture: checkpoints.logits(checkpoints.masked_lm(folder / architecture, architecture), TEXTS))
+
+
 @pytest.mark.parametrize(("architecture", "form", "change"), SAME_MODEL)
-def test_every_form_of_a_checkpoint_gives_the_same_logits(tmp_path, architecture, form, change):
+def test_every_form_of_a_checkpoint_gives_the_same_logits(tmp_path, plain, architecture, form, change):
     """The same weights give the logits of transformers in every form, with safetensors and with a pickle."""
-    expected = checkpoints.logits(checkpoints.masked_lm(tmp_path / "plain", architecture), TEXTS)
+    expected = plain(architecture)
     folder = rewrite(checkpoints.masked_lm(tmp_path / "other", architecture, form=form), change)
 
     torch.testing.assert_close(logits(folder), expected, **CLOSE)

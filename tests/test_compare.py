@@ -1,6 +1,7 @@
 """`lexbench compare`: settings that differ, tests, the queries that changed, and the similarity of ranked lists (--lists)."""
 
 import json
+from pathlib import Path
 
 import msgspec
 import numpy as np
@@ -12,11 +13,13 @@ from workbench import results
 
 import lexbench
 from lexbench.analysis.compare.comparison import config_diff
+from lexbench.analysis.compare.result_choice import read_path
 from lexbench.analysis.compare.tables import verdict
 from lexbench.analysis.list_similarity import list_similarities, rbo
 from lexbench.datasets.dataset import open_dataset
 from lexbench.datasets.location import find_dataset
 from lexbench.results import Measurement, Note, write_results
+from lexbench.runner import soundness
 from lexbench.storage.store import Store
 from lexbench.suites import suite as suite_named
 
@@ -152,6 +155,15 @@ def test_one_name_in_two_folders_is_two_systems(store, tmp_path):
     assert lexbench.compare(old, new, store=store.root).systems == [f"{old}: bm25", f"{new}: bm25"]
     with_other = saved(tmp_path / "more", result("bm25", BASE), result("other", BASE))
     assert lexbench.compare("other", old, with_other, store=store.root).systems == ["other", "bm25"]
+
+
+def test_judgements_are_read_once_for_all_files(store, tmp_path, monkeypatch):
+    """However many files a folder has, the judgements of their dataset are read once."""
+    folder = saved(tmp_path / "saved", *(result(f"system {number}", BASE) for number in range(5)))
+    read = []
+    monkeypatch.setattr(soundness, "_judgements_here", lambda contract: read.append(contract.id))
+    assert len(read_path(Path(folder))) == 5
+    assert read == ["pydoc/test"]
 
 
 def test_names_can_be_looked_up_in_a_folder(store, tmp_path, capsys):

@@ -4,6 +4,7 @@
 """
 
 import sys
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -56,6 +57,7 @@ def place(tmp_path_factory):
     return place
 
 
+@cache
 def stage_data(name):
     """Return the data of a stage, whose folder is its own, with exact terms."""
     settings = [f"stage1.{key}={value}" for key, value in STAGES[name].items() if value != "dense"]

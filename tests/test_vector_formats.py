@@ -11,6 +11,7 @@ from hypothesis.extra.numpy import arrays
 from scipy import sparse
 
 from lexbench.errors import CommandError, InvalidFile
+from lexbench.vector_formats import blocks
 from lexbench.vector_formats.blocks import ROWS, VectorBlock, Vocabulary
 from lexbench.vector_formats.json_lines import FORMATS
 
@@ -95,14 +96,15 @@ def test_every_float32_survives_seismic(tmp_path, dense):
 
 
 @every
-def test_files_longer_than_a_block(tmp_path, name):
-    """Nine thousand vectors come in blocks of 4,096 at most, in their order."""
-    dense = np.random.default_rng(2).integers(0, 3, (9000, 4))
+def test_files_longer_than_a_block(tmp_path, monkeypatch, name):
+    """Nine hundred vectors come in blocks of 409 at most, in their order."""
+    monkeypatch.setattr(blocks, "ROWS", 409)
+    dense = np.random.default_rng(2).integers(0, 3, (900, 4))
     dense[:, 1] += 1
-    FORMATS[name].write(blocks_of(dense, size=1000), tmp_path / NAMES[name], Vocabulary(TOKENS))
+    FORMATS[name].write(blocks_of(dense, size=100), tmp_path / NAMES[name], Vocabulary(TOKENS))
     sizes = [len(block.ids) for block in FORMATS[name].read(tmp_path / NAMES[name], Vocabulary(TOKENS))]
 
-    assert sizes == [4096, 4096, 808]
+    assert sizes == [409, 409, 82]
     assert read(name, tmp_path / NAMES[name]) == expected(name, dense)
 
 
