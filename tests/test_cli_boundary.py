@@ -140,8 +140,8 @@ def test_a_signal_keeps_what_is_finished(folder, name, before, said):
     program = (
         "import os, signal, sys; from lexbench.runner import search; from lexbench import cli\n"
         f"signal.signal(signal.{name}, signal.{before})\n"  # whoever started the tests may ignore it, as nohup does
-        f"def ended(self, *a): os.kill(os.getpid(), signal.{name})\n"
-        f"search.SystemRun.make = ended; cli.main(['run', 'dataset', {str(folder)!r}])"
+        f"class Ended:\n    def __call__(self, *a): os.kill(os.getpid(), signal.{name})\n"  # a function would void the store
+        f"search.SystemRun.make = Ended(); cli.main(['run', 'dataset', {str(folder)!r}])"
     )
     done = ran(program)
 

@@ -252,7 +252,7 @@ def test_arrays_in_memory_are_a_system(form, store, tmp_path):
     named = {"documents": parts[0], "queries": parts[1]}
     (again,) = lexbench.run(data, {"mine": {**named, "similarity": "cosine"}}, measures=["RR@10"])
     assert again.per_query == result.per_query
-    by_product = lexbench.run(data, {"named": named, "pair": tuple(parts)}, measures=["RR@10"])
+    by_product = lexbench.run(data, {"named": named, "both": tuple(parts)}, measures=["RR@10"])
     assert [one.per_query["RR@10"] for one in by_product] == [[1, 1 / 2]] * 2  # the scalar product prefers longer vectors
     with pytest.raises(
         CommandError, match=r"documents: whose vectors are these\? Give {id: vector}, or \(ids, array\), not ndarray"

@@ -232,8 +232,7 @@ def test_a_word_adds_what_the_imitated_model_predicts_for_it(trained, place):
 def test_a_dry_run_times_each_part(place, capsys, monkeypatch, recipe, untimed):
     """Every part except mining with BM25 has seconds per step, hours of all steps, memory, and disk for ten copies."""
     monkeypatch.chdir(place)
-    there = () if recipe == "table" else ("--set", "stage3.teacher=dense")
-    planned = answer(capsys, "train", "all", f"{recipe}.toml", "--dry-run", "--time", "--json", "--output", "elsewhere", *there)
+    planned = answer(capsys, "train", "all", f"{recipe}.toml", "--dry-run", "--time", "--json", "--output", "elsewhere")
     parts = {part["part"]: part for part in planned["parts"]}
 
     assert parts.keys() - planned["costs"].keys() == untimed

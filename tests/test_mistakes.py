@@ -190,7 +190,7 @@ CANNOT_BE = {  # exit code 2
     "compare a.json a.json": "takes two systems or more; there is only a",
     "compare a.json b.json --margin 1.5": "a margin is above 0 and below 1, not 1.5, and takes a measure with values",
     "compare a.json later.json": "it was scored under the contract pydoc/test@2, and this lexbench has pydoc/test@1",
-    "leaderboard --results stray": "own is not a dataset of the suite pydoc; move its results to the folder of its suite",
+    "leaderboard --results stray": "own is not in the suite pydoc; see: lexbench show suite pydoc",
     "leaderboard --results good --merge good=empty": "good is the name of good; rename empty: --merge NAME=FOLDER",
     "leaderboard --results good -d own": "choose the table of --copy; add --copy",
     "compare bm25 empty --margin 0": "margin",

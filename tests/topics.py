@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pytest
 import tiny
-from checkpoints import SPECIAL, masked_lm
+from checkpoints import SPECIAL, cross_encoder, masked_lm
 from forking import FORKING
 
 from lexbench.cli import code
@@ -90,7 +90,7 @@ sys.exit(function(*arguments))
 
 
 def write(place: Path, *, documents=10, queries=5) -> Path:
-    """Write into *place* the BEIR folder `topics`, the folder `model`, and `tiny.toml`; return *place*."""
+    """Write into *place* the BEIR folder `topics`, the folders `model` and `teacher`, and `tiny.toml`; return *place*."""
     rng = random.Random(0)
     texts, asked, judged = {}, {}, []
     for topic in range(TOPICS):
@@ -104,6 +104,7 @@ def write(place: Path, *, documents=10, queries=5) -> Path:
             judged += [(f"q{topic}.{number}", f"d{topic}.{document}", 1) for document in range(documents)]
     tiny.write(place / "topics", texts, asked, judged, "train")
     masked_lm(place / "model", vocabulary=VOCABULARY)
+    cross_encoder(place / "teacher", vocabulary=VOCABULARY)
     (place / "tiny.toml").write_text(RECIPE)
     return place
 
