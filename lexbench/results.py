@@ -660,7 +660,7 @@ def check_comparable(labelled: Iterable[tuple[str, Result]]) -> None:
     """Raise CannotStart if results on one dataset, each with a label, have different queries, judgements, corpora or rules."""
     seen: dict[str, tuple[str, object]] = {}  # by fact: the first label that has it, and its value
     for label, result in labelled:
-        facts = {"contract": result.contract, **result.digests, "query ids": result.query_ids}
+        facts: dict[str, object] = {"contract": result.contract, **result.digests, "query ids": result.query_ids}
         if (documents := result.counts.documents) is not None:  # a run file is scored without them
             facts["number of documents"] = documents
         for what, value in facts.items():

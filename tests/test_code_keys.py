@@ -5,6 +5,7 @@ import hashlib
 import inspect
 import json
 import os
+import py_compile
 import shutil
 import subprocess
 import sys
@@ -259,6 +260,22 @@ def test_what_the_source_names_counts(reader, name):
     assert code.code_digest(cls) == before
     (folder / name).write_text("2")
     assert code.code_digest(cls) != before
+
+
+@pytest.mark.parametrize(("before", "stale"), [("size: int = 2", True), ("size: int = 1", False)])
+def test_code_that_python_compiled_before_an_edit_counts(reader, before, stale):
+    """An edit that keeps the size and the second of a source is not run; what runs has another digest than the source."""
+    cls, folder = reader
+    source, of_source = folder / "reader.py", code.code_digest(cls)
+    second = int(source.stat().st_mtime)
+    source.write_text(READS.replace("size: int = 1", before))
+    os.utime(source, (second, second))
+    py_compile.compile(str(source), doraise=True)
+    source.write_text(READS)
+    os.utime(source, (second, second))
+    assert (code.code_digest(cls) != of_source) is stale
+    os.utime(source, (second + 1, second + 1))
+    assert code.code_digest(cls) == of_source
 
 
 @pytest.mark.parametrize("name", ["beside.txt", "data"])

@@ -12,6 +12,7 @@ imports: results name their versions. A file of data counts if the source names 
 import ast
 import hashlib
 import inspect
+import marshal
 import os
 import re
 import struct
@@ -22,7 +23,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import cache, cached_property, partial
 from importlib import metadata
-from importlib.util import find_spec
+from importlib.util import MAGIC_NUMBER, cache_from_source, find_spec
 from pathlib import Path
 from types import FunctionType, ModuleType
 from typing import Any, NamedTuple
@@ -36,6 +37,7 @@ _INSTALLED = tuple({Path(sysconfig.get_path(name)).resolve() for name in ("stdli
 _SUFFIXES = (".py", ".so", ".pyd")
 _WRAPPED = {property: "fget", cached_property: "func", partial: "func", staticmethod: "__func__", classmethod: "__func__"}
 _FILE_NAME = re.compile(r"/?[\w.][\w ./+-]{0,200}|[\w/-]*\*[\w-]*\.[\w.]+")  # also patterns such as data/*.txt
+_BYTECODE_HEAD = 16  # bytes
 _GIT_ENTRY = ">10L20sH"  # see gitformat-index(5)
 _GIT_EXTENDED = 0x4000
 _GIT_PREFIXES = 4  # from this version of the index on, a path names only how it differs from the one before
@@ -180,6 +182,8 @@ def _files(place: _Place) -> dict[str, str]:
                 waiting += [other for top in sorted(tops) if (other := _place(top)) and not other.installed]
                 if not one.installed:
                     digests |= {f"{name}/{path.stem} reads {data}": found for data, found in _data(path.parent, texts)}
+                    if path.suffix == ".py" and (stale := _stale_bytecode(path)):
+                        digests[f"{name}/{path.stem} runs"] = stale
     return digests
 
 
@@ -200,6 +204,34 @@ def _said(path: Path, _digest: str) -> tuple[list[str], list[str]]:
         elif isinstance(node, ast.Call) and ast.unparse(node.func).rpartition(".")[2] in ("import_module", "__import__"):
             modules += [one.value for one in node.args if isinstance(one, ast.Constant) and isinstance(one.value, str)]
     return modules, sorted(texts)
+
+
+def _stale_bytecode(path: Path) -> str:
+    """Return the digest of the compiled file that Python runs in place of a source file, if it is of another source; else "".
+
+    Python looks at the time in seconds and the size of a source, which an edit need not change.
+    """
+    compiled = Path(cache_from_source(path))
+    if not compiled.is_file():
+        return ""
+    with compiled.open("rb") as file:
+        head = file.read(_BYTECODE_HEAD)
+    status = path.stat()
+    state = (int(status.st_mtime) & 0xFFFFFFFF, status.st_size & 0xFFFFFFFF)
+    magic, flags, *known = struct.unpack("<4sLLL", head) if len(head) == _BYTECODE_HEAD else (b"", 0)
+    if magic != MAGIC_NUMBER or (not flags and tuple(known) != state):  # with flags, it has a digest of its source
+        return ""  # Python compiles the source
+    return _bytecode_of_another(path, compiled, cached_file_digest(path), cached_file_digest(compiled))
+
+
+@cache
+def _bytecode_of_another(path: Path, compiled: Path, _source: str, found: str) -> str:
+    """Return the digest *found* of a compiled file if it is not that of a source file, else ""."""
+    with suppress(EOFError, ValueError, TypeError, SyntaxError, RecursionError):
+        ran = marshal.loads(compiled.read_bytes()[_BYTECODE_HEAD:])  # noqa: S302 - Python loads the same file
+        if ran == compile(path.read_bytes(), str(path), "exec", dont_inherit=True):
+            return ""
+    return found
 
 
 def _data(beside: Path, texts: Sequence[str]) -> Iterator[tuple[str, str]]:
