@@ -525,6 +525,14 @@ def worse(hits):
     return Hits(hits.docs[::-1], hits.scores[::-1])
 
 
+def test_a_plug_in_with_a_function_of_others_is_another_one_in_each_session(reader, monkeypatch):
+    """Nobody can know a plug-in again whose functions another module has replaced, whatever its own files say."""
+    cls, _ = reader
+    assert is_lasting(describe(cls()))
+    monkeypatch.setattr(cls, "answer", lambda _self: "something else")
+    assert not is_lasting(describe(cls()))
+
+
 @pytest.mark.parametrize("change", [property(lambda _self: 1), classmethod(lambda _cls: 1), type("Other", (), {})])
 def test_a_property_a_method_or_a_class_that_is_replaced_is_named(monkeypatch, change):
     """Not only plain functions decide what lexbench does."""

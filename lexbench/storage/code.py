@@ -19,7 +19,7 @@ import struct
 import sys
 import sysconfig
 from base64 import urlsafe_b64encode
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import cache, cached_property, partial
 from importlib import metadata
@@ -44,7 +44,7 @@ _GIT_PREFIXES = 4  # from this version of the index on, a path names only how it
 
 
 def code_digest(cls: type) -> str | None:
-    """Return the digest of the source of a class; "" if it is part of a released lexbench; None if it has no source.
+    """Return the digest of the source of a class; "" if it is part of a released lexbench; None if its source is not known.
 
     For a class of lexbench it is that of the files that its module imports and that are not as released. For another one it is
     that of all files of its top package, or of its module, and of the packages and modules that these or its base classes
@@ -53,12 +53,17 @@ def code_digest(cls: type) -> str | None:
     modules = [base.__module__ or "" for base in cls.__mro__]  # a class that exec made may have None
     own, *_ = tops = [module.partition(".")[0] for module in modules]
     files = _changed([module for module, top in zip(modules, tops, strict=True) if top == _OWN.name])
+    followed = set[str]()
     for top in set(tops) - {_OWN.name}:
         place = _place(top)
         if place and place.installed:
-            files |= _installed_files(place) if top == own else {}
+            files |= _installed_files(place)[0] if top == own else {}
         elif place:
-            files |= _files(place)
+            found, names = _files(place)
+            files |= found
+            followed |= names
+    if followed and _replaced(followed):
+        return None
     if own != _OWN.name and not files:
         try:
             files = {"": hashlib.sha256(inspect.getsource(cls).encode()).hexdigest()}
@@ -163,15 +168,16 @@ def _place(top: str) -> _Place | None:
     return _Place(top, tuple(map(Path, folders or ())), Path(file) if file else None)
 
 
-def _files(place: _Place) -> dict[str, str]:
+def _files(place: _Place) -> tuple[dict[str, str], set[str]]:
     """Return the digests of the files of a top package or module, and of what it imports from packages not installed.
 
-    Files of data count if the source names them.
+    Files of data count if the source names them. Return also the names of these packages and modules.
     """
     digests: dict[str, str] = {}
-    waiting, seen = [place], {place.name, _OWN.name}
+    waiting, seen, followed = [place], {place.name, _OWN.name}, set[str]()
     while waiting:
         one = waiting.pop()
+        followed.add(one.name)
         name = "" if one is place else one.name  # a script is __main__ here and another module in a worker
         for folder, path in one.sources():
             with suppress(OSError):  # it is being replaced
@@ -184,7 +190,7 @@ def _files(place: _Place) -> dict[str, str]:
                     digests |= {f"{name}/{path.stem} reads {data}": found for data, found in _data(path.parent, texts)}
                     if path.suffix == ".py" and (stale := _stale_bytecode(path)):
                         digests[f"{name}/{path.stem} runs"] = stale
-    return digests
+    return digests, followed
 
 
 _installed_files = cache(_files)  # of a package, which has hundreds of files, and this process has loaded them as they were
@@ -331,19 +337,24 @@ def replaced() -> list[str]:
 
     For example, a notebook, a conftest.py or a sitecustomize.py can do so, and no digest of a file shows it.
     """
+    return _replaced({_OWN.name})
+
+
+def _replaced(packages: Collection[str]) -> list[str]:
+    """Return the functions and classes in top *packages* and modules that one of the user's, not among them, has put there."""
     found = []
     for name, module in sorted(sys.modules.items()):
-        if name.partition(".")[0] == _OWN.name and isinstance(module, ModuleType):
+        if name.partition(".")[0] in packages and isinstance(module, ModuleType):
             classes = [one for one in vars(module).values() if isinstance(one, type) and one.__module__ == name]
             spaces = {name: vars(module), **{f"{name}.{one.__name__}": vars(one) for one in classes}}
             tops = ((f"{place}.{key}", _top_of(value)) for place, space in spaces.items() for key, value in space.items())
-            found += [place for place, top in tops if top == "__main__" or (top and top != _OWN.name and _is_of_user(top))]
+            found += [place for place, top in tops if top and top not in packages and (top == "__main__" or _is_of_user(top))]
     return found
 
 
 @cache
 def _is_of_user(top: str) -> bool:
-    place = _place(top)
+    place = None if top == _OWN.name else _place(top)
     return place is not None and not place.installed
 
 
