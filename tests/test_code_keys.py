@@ -5,6 +5,7 @@ import hashlib
 import inspect
 import json
 import os
+import py_compile
 import shutil
 import subprocess
 import sys
@@ -261,6 +262,22 @@ def test_what_the_source_names_counts(reader, name):
     assert code.code_digest(cls) != before
 
 
+@pytest.mark.parametrize(("before", "stale"), [("size: int = 2", True), ("size: int = 1", False)])
+def test_code_that_python_compiled_before_an_edit_counts(reader, before, stale):
+    """An edit that keeps the size and the second of a source is not run; what runs has another digest than the source."""
+    cls, folder = reader
+    source, of_source = folder / "reader.py", code.code_digest(cls)
+    second = int(source.stat().st_mtime)
+    source.write_text(READS.replace("size: int = 1", before))
+    os.utime(source, (second, second))
+    py_compile.compile(str(source), doraise=True)
+    source.write_text(READS)
+    os.utime(source, (second, second))
+    assert (code.code_digest(cls) != of_source) is stale
+    os.utime(source, (second + 1, second + 1))
+    assert code.code_digest(cls) == of_source
+
+
 @pytest.mark.parametrize("name", ["beside.txt", "data"])
 def test_a_file_or_folder_that_a_setting_names_counts(reader, name):
     """A plug-in of another package need not have `identity` to be known by the content of what its settings name."""
@@ -506,6 +523,14 @@ def test_a_function_that_a_process_replaces_is_named_and_nothing_is_kept(tmp_pat
 def worse(hits):
     """Return for each query what was found for another one."""
     return Hits(hits.docs[::-1], hits.scores[::-1])
+
+
+def test_a_plug_in_with_a_function_of_others_is_another_one_in_each_session(reader, monkeypatch):
+    """Nobody can know a plug-in again whose functions another module has replaced, whatever its own files say."""
+    cls, _ = reader
+    assert is_lasting(describe(cls()))
+    monkeypatch.setattr(cls, "answer", lambda _self: "something else")
+    assert not is_lasting(describe(cls()))
 
 
 @pytest.mark.parametrize("change", [property(lambda _self: 1), classmethod(lambda _cls: 1), type("Other", (), {})])

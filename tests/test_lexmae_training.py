@@ -151,7 +151,7 @@ def test_a_training_does_not_go_on_with_other_data(tmp_path, command, file):
     process = Process(tmp_path, code, command)
 
     assert process.code() == CommandError.exit_code
-    assert "training was begun with other texts or judgements; bring them back, or remove it" in process.said
+    assert "training was begun with other texts, judgements or models; bring them back, or remove it" in process.said
     changed.write_text(before)
     assert Process(tmp_path, code, command).code() == 0
 
@@ -437,8 +437,22 @@ def test_a_damaged_record_of_the_data_is_one_line(tmp_path):
     for _ in range(2):
         resuming.check_data(tmp_path, ["texts"])
     (tmp_path / "data.json").write_bytes(b"\xff[")
-    with pytest.raises(CommandError, match="begun with other texts or judgements; bring them back, or remove it"):
+    with pytest.raises(CommandError, match="begun with other texts, judgements or models; bring them back, or remove it"):
         resuming.check_data(tmp_path, ["texts"])
+
+
+@pytest.mark.parametrize("file", ["model.safetensors", "config.json"])
+def test_a_training_does_not_go_on_with_another_model(tmp_path, file):
+    """A teacher, or the model that it starts from, may have been overwritten since; notes beside it do not count."""
+    (tmp_path / "teacher").mkdir()
+    for name in ("model.safetensors", "config.json", "README.md"):
+        (tmp_path / "teacher" / name).write_text("1")
+    resuming.check_data(tmp_path, ["texts"], [tmp_path / "teacher"])
+    (tmp_path / "teacher" / "README.md").write_text("2")
+    resuming.check_data(tmp_path, ["texts"], [tmp_path / "teacher"])
+    (tmp_path / "teacher" / file).write_text("2")
+    with pytest.raises(CommandError, match="begun with other texts, judgements or models"):
+        resuming.check_data(tmp_path, ["texts"], [tmp_path / "teacher"])
 
 
 def test_a_recipe_states_the_threads_of_all_work():

@@ -45,7 +45,7 @@ from lexbench.trec.qrels import judge_notes
 from lexbench.trec.runs import Filtered, Run, rising_notes
 from lexbench.types import Kind, Query
 
-_OF_VALUES = ("lexbench", "torch", "transformers")  # packages that decide values of vectors and indexes
+_OF_VALUES = {"encodings": ("lexbench", "torch", "transformers"), "indexes": ("lexbench",)}  # packages that decide values
 _SCORER = 3  # raise it when a measure's code or the form of a result changes
 
 
@@ -240,10 +240,10 @@ def _older_parts(run: Stored) -> Iterator[str]:
     own, found = run.measured, dict[str, dict[str, None]]()
     for folder in parts_of(run.folder):
         made, kind = read_measurement(folder), folder.parent.name
-        pairs = [(f"{name} {made.versions.get(name)}", f"{name} {own.versions.get(name)}") for name in _OF_VALUES]
-        pairs += [(made.machine.get(name, ""), own.machine.get(name, "")) for name in ("processor", "system")]
-        if kind in ("encodings", "indexes") and made.versions and own.versions:  # else they are damaged
-            found.setdefault(kind, {}).update(dict.fromkeys(fact for fact, now in pairs if fact != now))
+        pairs = [(name, made.versions.get(name), own.versions.get(name)) for name in _OF_VALUES.get(kind, ())]
+        pairs += [("", made.machine.get(name), own.machine.get(name)) for name in ("processor", "system") if kind in _OF_VALUES]
+        others = (f"{name} {fact}".strip() for name, fact, now in pairs if fact and fact != now)
+        found.setdefault(kind, {}).update(dict.fromkeys(others))
     yield from (f"its {kind} were made earlier or elsewhere: {', '.join(facts)}" for kind, facts in found.items() if facts)
 
 

@@ -12,17 +12,18 @@ imports: results name their versions. A file of data counts if the source names 
 import ast
 import hashlib
 import inspect
+import marshal
 import os
 import re
 import struct
 import sys
 import sysconfig
 from base64 import urlsafe_b64encode
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import cache, cached_property, partial
 from importlib import metadata
-from importlib.util import find_spec
+from importlib.util import MAGIC_NUMBER, cache_from_source, find_spec
 from pathlib import Path
 from types import FunctionType, ModuleType
 from typing import Any, NamedTuple
@@ -36,13 +37,14 @@ _INSTALLED = tuple({Path(sysconfig.get_path(name)).resolve() for name in ("stdli
 _SUFFIXES = (".py", ".so", ".pyd")
 _WRAPPED = {property: "fget", cached_property: "func", partial: "func", staticmethod: "__func__", classmethod: "__func__"}
 _FILE_NAME = re.compile(r"/?[\w.][\w ./+-]{0,200}|[\w/-]*\*[\w-]*\.[\w.]+")  # also patterns such as data/*.txt
+_BYTECODE_HEAD = 16  # bytes
 _GIT_ENTRY = ">10L20sH"  # see gitformat-index(5)
 _GIT_EXTENDED = 0x4000
 _GIT_PREFIXES = 4  # from this version of the index on, a path names only how it differs from the one before
 
 
 def code_digest(cls: type) -> str | None:
-    """Return the digest of the source of a class; "" if it is part of a released lexbench; None if it has no source.
+    """Return the digest of the source of a class; "" if it is part of a released lexbench; None if its source is not known.
 
     For a class of lexbench it is that of the files that its module imports and that are not as released. For another one it is
     that of all files of its top package, or of its module, and of the packages and modules that these or its base classes
@@ -51,12 +53,17 @@ def code_digest(cls: type) -> str | None:
     modules = [base.__module__ or "" for base in cls.__mro__]  # a class that exec made may have None
     own, *_ = tops = [module.partition(".")[0] for module in modules]
     files = _changed([module for module, top in zip(modules, tops, strict=True) if top == _OWN.name])
+    followed = set[str]()
     for top in set(tops) - {_OWN.name}:
         place = _place(top)
         if place and place.installed:
-            files |= _installed_files(place) if top == own else {}
+            files |= _installed_files(place)[0] if top == own else {}
         elif place:
-            files |= _files(place)
+            found, names = _files(place)
+            files |= found
+            followed |= names
+    if followed and _replaced(followed):
+        return None
     if own != _OWN.name and not files:
         try:
             files = {"": hashlib.sha256(inspect.getsource(cls).encode()).hexdigest()}
@@ -166,15 +173,16 @@ def _place(top: str) -> _Place | None:
     return _Place(top, tuple(map(Path, folders or ())), Path(file) if file else None)
 
 
-def _files(place: _Place) -> dict[str, str]:
+def _files(place: _Place) -> tuple[dict[str, str], set[str]]:
     """Return the digests of the files of a top package or module, and of what it imports from packages not installed.
 
-    Files of data count if the source names them.
+    Files of data count if the source names them. Return also the names of these packages and modules.
     """
     digests: dict[str, str] = {}
-    waiting, seen = [place], {place.name, _OWN.name}
+    waiting, seen, followed = [place], {place.name, _OWN.name}, set[str]()
     while waiting:
         one = waiting.pop()
+        followed.add(one.name)
         name = "" if one is place else one.name  # a script is __main__ here and another module in a worker
         for folder, path in one.sources():
             with suppress(OSError):  # it is being replaced
@@ -185,7 +193,9 @@ def _files(place: _Place) -> dict[str, str]:
                 waiting += [other for top in sorted(tops) if (other := _place(top)) and not other.installed]
                 if not one.installed:
                     digests |= {f"{name}/{path.stem} reads {data}": found for data, found in _data(path.parent, texts)}
-    return digests
+                    if path.suffix == ".py" and (stale := _stale_bytecode(path)):
+                        digests[f"{name}/{path.stem} runs"] = stale
+    return digests, followed
 
 
 _installed_files = cache(_files)  # of a package, which has hundreds of files, and this process has loaded them as they were
@@ -205,6 +215,34 @@ def _said(path: Path, _digest: str) -> tuple[list[str], list[str]]:
         elif isinstance(node, ast.Call) and ast.unparse(node.func).rpartition(".")[2] in ("import_module", "__import__"):
             modules += [one.value for one in node.args if isinstance(one, ast.Constant) and isinstance(one.value, str)]
     return modules, sorted(texts)
+
+
+def _stale_bytecode(path: Path) -> str:
+    """Return the digest of the compiled file that Python runs in place of a source file, if it is of another source; else "".
+
+    Python looks at the time in seconds and the size of a source, which an edit need not change.
+    """
+    compiled = Path(cache_from_source(path))
+    if not compiled.is_file():
+        return ""
+    with compiled.open("rb") as file:
+        head = file.read(_BYTECODE_HEAD)
+    status = path.stat()
+    state = (int(status.st_mtime) & 0xFFFFFFFF, status.st_size & 0xFFFFFFFF)
+    magic, flags, *known = struct.unpack("<4sLLL", head) if len(head) == _BYTECODE_HEAD else (b"", 0)
+    if magic != MAGIC_NUMBER or (not flags and tuple(known) != state):  # with flags, it has a digest of its source
+        return ""  # Python compiles the source
+    return _bytecode_of_another(path, compiled, cached_file_digest(path), cached_file_digest(compiled))
+
+
+@cache
+def _bytecode_of_another(path: Path, compiled: Path, _source: str, found: str) -> str:
+    """Return the digest *found* of a compiled file if it is not that of a source file, else ""."""
+    with suppress(EOFError, ValueError, TypeError, SyntaxError, RecursionError):
+        ran = marshal.loads(compiled.read_bytes()[_BYTECODE_HEAD:])  # noqa: S302 - Python loads the same file
+        if ran == compile(path.read_bytes(), str(path), "exec", dont_inherit=True):
+            return ""
+    return found
 
 
 def _data(beside: Path, texts: Sequence[str]) -> Iterator[tuple[str, str]]:
@@ -306,19 +344,24 @@ def replaced() -> list[str]:
 
     For example, a notebook, a conftest.py or a sitecustomize.py can do so, and no digest of a file shows it.
     """
+    return _replaced({_OWN.name})
+
+
+def _replaced(packages: Collection[str]) -> list[str]:
+    """Return the functions and classes in top *packages* and modules that one of the user's, not among them, has put there."""
     found = []
     for name, module in sorted(sys.modules.items()):
-        if name.partition(".")[0] == _OWN.name and isinstance(module, ModuleType):
+        if name.partition(".")[0] in packages and isinstance(module, ModuleType):
             classes = [one for one in vars(module).values() if isinstance(one, type) and one.__module__ == name]
             spaces = {name: vars(module), **{f"{name}.{one.__name__}": vars(one) for one in classes}}
             tops = ((f"{place}.{key}", _top_of(value)) for place, space in spaces.items() for key, value in space.items())
-            found += [place for place, top in tops if top == "__main__" or (top and top != _OWN.name and _is_of_user(top))]
+            found += [place for place, top in tops if top and top not in packages and (top == "__main__" or _is_of_user(top))]
     return found
 
 
 @cache
 def _is_of_user(top: str) -> bool:
-    place = _place(top)
+    place = None if top == _OWN.name else _place(top)
     return place is not None and not place.installed
 
 

@@ -312,7 +312,7 @@ def _other_values(baseline: Baseline, measured: Measured, store: Store) -> Itera
             ours = [values[query] for query in baseline.values]
             if beyond_rounding(found.recipe, ours, list(baseline.values.values()), 10**-_DIGITS):
                 query = max(values, key=lambda one: abs(values[one] - baseline.values[one]))
-                where = "the same system has" if path is None else f"the same system had, in {path.parent}, "
+                where = "the same system has" if path is None else f"the same system had, in {path.parent},"
                 yield f"its baseline has {baseline.values[query]:g} for query {query!r}, and {where} {values[query]:.6g}"
 
 

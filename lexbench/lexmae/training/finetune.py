@@ -60,7 +60,7 @@ def train(recipe: Recipe, number: int, state: Path, graph: Graph) -> TrainedMode
         examples = StageData(recipe, number, reader, graph)
         sets = examples.training_sets
         digests = [digest for one in sets for digest in (one.corpus.fingerprint, *one.dataset.digests.values())]
-        resuming.check_data(state, digests)
+        resuming.check_data(state, digests, [initial, *([stage.teacher] if stage.teacher and examples.teacher else [])])
         candidates = selection.gather(recipe, sets, graph)
         score = _score(candidates, reader, recipe.hardware.precision, graph) if candidates else None
     steps, every = trainer.steps(stage, len(examples)), recipe.selection.every

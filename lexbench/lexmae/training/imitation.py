@@ -55,7 +55,9 @@ def train(recipe: Recipe, state: Path, graph: Graph) -> TrainedModel:
     reader, progress = TextReader(tokenizer, recipe.encoding), graph.progress
     with processes.first_goes_first():
         corpora = open_texts(settings.corpora, recipe.leave_out, reader, graph)
-        resuming.check_data(state, [open_corpus(name, graph).fingerprint for name in settings.corpora])
+        fingerprints = [open_corpus(name, graph).fingerprint for name in settings.corpora]
+        models = [initial, settings.model, *([recipe.ranking.model] if recipe.ranking else [])]
+        resuming.check_data(state, fingerprints, models)
     texts = _Texts(corpora, settings, recipe.seed)
     steps = trainer.steps(settings, len(texts))
     of_states = heads.project_like(encoder, imitated, reader, texts.rows()[:_FITTED]) if settings.states else None

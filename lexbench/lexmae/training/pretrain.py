@@ -29,7 +29,8 @@ def train(recipe: Recipe, state: Path, graph: Graph) -> TrainedModel:
     reader = TextReader(tokenizer, recipe.encoding)
     with processes.first_goes_first():
         tokens = open_texts(settings.corpora, recipe.leave_out, reader, graph)
-        resuming.check_data(state, [open_corpus(name, graph).fingerprint for name in settings.corpora])
+        fingerprints = [open_corpus(name, graph).fingerprint for name in settings.corpora]
+        resuming.check_data(state, fingerprints, [recipe.folder("start")])
     masking = Masking(settings, tokenizer.mask_token_id, len(tokenizer))
     texts = MaskedTexts(tokens, masking, tokenizer.all_special_ids, reader.silent)
     steps = trainer.steps(settings, len(texts))

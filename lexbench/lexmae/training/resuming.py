@@ -1,7 +1,7 @@
 """The state of an unfinished training in the folder `<name>.training`: checkpoints and the best weights so far.
 
 recipe.json           what is trained; another recipe cannot resume from it
-data.json             digests of what it is trained on; other texts or judgements cannot resume from it
+data.json             digests of what it is trained on; other texts, judgements or models cannot resume from it
 lock                  held by the process that trains
 checkpoint-<step>/    written by the Trainer; an incomplete one has no file `complete`, and is removed
 best.safetensors      the weights with the highest score so far, with step and scores in its metadata
@@ -26,7 +26,9 @@ from lexbench.lexmae import provenance
 from lexbench.lexmae.model.encoder import unique_parameters
 from lexbench.lexmae.recipe.settings import Recipe
 from lexbench.lexmae.training import processes
+from lexbench.models.checkpoint import fetch_model
 from lexbench.storage import atomic, locks
+from lexbench.storage.reading import cached_file_digest
 
 Scores = Mapping[str, float]  # the step, then the deciding measure, then others
 
@@ -35,6 +37,7 @@ _COMPLETE = "complete"
 _BEST = "best.safetensors"
 _SCORES = "scores.json"
 _DATA = "data.json"
+_OF_MODELS = (".safetensors", ".bin", ".json", ".txt")  # files of models
 _VECTORS = "vectors.safetensors"
 
 
@@ -62,13 +65,20 @@ def locked(recipe: Recipe, model: str) -> Iterator[Path]:
         lock.release()
 
 
-def check_data(state: Path, data: Sequence[str]) -> None:
-    """Record the digests of what a training in *state* reads. Raises CommandError if it began with others."""
-    path, text = state / _DATA, json.dumps([*data]) + "\n"
+def check_data(state: Path, data: Sequence[str], models: Sequence[str | Path] = ()) -> None:
+    """Record the digests of what a training in *state* reads: of *data*, and of the files of *models* (folders or names).
+
+    Raises CommandError if it began with others.
+    """
+    folders = [fetch_model(str(model)) for model in models]
+    files = [path for folder in folders for path in sorted(folder.rglob("*")) if path.suffix in _OF_MODELS]
+    path, text = state / _DATA, json.dumps([*data, *map(cached_file_digest, files)]) + "\n"
     if not path.exists():
         atomic.write_text(path, text)
     elif path.read_bytes() != text.encode():
-        raise CommandError(f"{state} was begun with other texts or judgements; bring them back, or remove it to begin again")
+        raise CommandError(
+            f"{state} was begun with other texts, judgements or models; bring them back, or remove it to begin again"
+        )
 
 
 def last_checkpoint(folder: Path) -> Path | None:
