@@ -9,6 +9,7 @@ which adds the ranking of texts.
 import copy
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -46,17 +47,12 @@ def train(recipe: Recipe, state: Path, graph: Graph) -> TrainedModel:
     assert settings is not None
     torch.manual_seed(recipe.seed)
     encoder, tokenizer = load_encoder(initial)
-    imitated, other_tokenizer = load_encoder(transformer_folder(fetch_model(settings.model)))
-    if tokenizer.get_vocab() != other_tokenizer.get_vocab():
-        raise CommandError(f"imitation.model: {settings.model} has other word pieces than {recipe.start.model}; name another")
-    if len(encoder.embeddings) != len(imitated.embeddings):  # e.g. one of them is padded to a multiple of 64
-        sizes = f"{len(imitated.embeddings):,} logits, and {recipe.start.model} {len(encoder.embeddings):,}"
-        raise CommandError(f"imitation.model: {settings.model} has {sizes}; name one with the same vocab_size")
+    imitated = _imitated(settings.model, encoder, tokenizer, recipe.start.model)
     reader, progress = TextReader(tokenizer, recipe.encoding), graph.progress
     with processes.first_goes_first():
         corpora = open_texts(settings.corpora, recipe.leave_out, reader, graph)
         fingerprints = [open_corpus(name, graph).fingerprint for name in settings.corpora]
-        models = [initial, settings.model, *([recipe.ranking.model] if recipe.ranking else [])]
+        models: list[str | Path] = [initial, settings.model, *([recipe.ranking.model] if recipe.ranking else [])]
         resuming.check_data(state, fingerprints, models)
     texts = _Texts(corpora, settings, recipe.seed)
     steps = trainer.steps(settings, len(texts))
@@ -99,6 +95,17 @@ def train(recipe: Recipe, state: Path, graph: Graph) -> TrainedModel:
     ]
     facts = publishing.facts(recipe.hardware, fitted, steps, [*publishing.learned_data(initial), *data])
     return TrainedModel(encoder, tokenizer, fitted.log, facts)
+
+
+def _imitated(name: str, encoder: LexiconEncoder, tokenizer: Any, start: str) -> LexiconEncoder:
+    """Return the model *name*. Raises CommandError if its words are not those of *encoder*, which starts from *start*."""
+    imitated, other = load_encoder(transformer_folder(fetch_model(name)))
+    if tokenizer.get_vocab() != other.get_vocab():
+        raise CommandError(f"imitation.model: {name} has other word pieces than {start}; name another")
+    if len(encoder.embeddings) != len(imitated.embeddings):  # e.g. one of them is padded to a multiple of 64
+        sizes = f"{len(imitated.embeddings):,} logits, and {start} {len(encoder.embeddings):,}"
+        raise CommandError(f"imitation.model: {name} has {sizes}; name one with the same vocab_size")
+    return imitated
 
 
 @torch.no_grad()
