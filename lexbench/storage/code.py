@@ -21,7 +21,7 @@ import sysconfig
 from base64 import urlsafe_b64encode
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from functools import cache, cached_property, partial
+from functools import cache, cached_property, lru_cache, partial
 from importlib import metadata
 from importlib.util import MAGIC_NUMBER, cache_from_source, find_spec
 from pathlib import Path
@@ -260,14 +260,20 @@ def _data(beside: Path, texts: Sequence[str]) -> Iterator[tuple[str, str]]:
 
 def _named(folder: Path, texts: Sequence[str]) -> Iterator[Path]:
     """Yield what *texts* name in a folder: paths, or patterns with a star."""
-    there = set[str]()
+    there: Collection[str] = ()
     with suppress(OSError):  # it may not be listed
-        there = {path.name for path in folder.iterdir()}
+        there = _listed(folder, folder.stat().st_mtime_ns)
     for text in texts:
         if "*" in text:
             yield from sorted(folder.glob(text.lstrip("/")))
-        elif text.partition("/")[0] in there or text[0] == "/":
+        elif text[0] == "/" or text.partition("/")[0] in there:
             yield folder / text
+
+
+@lru_cache(maxsize=256)
+def _listed(folder: Path, _changed_at: int) -> frozenset[str]:
+    """Return the names in a folder, whose time changes with them."""
+    return frozenset(path.name for path in folder.iterdir())
 
 
 def _imports(path: Path) -> list[str]:
@@ -350,8 +356,8 @@ def replaced() -> list[str]:
 def _replaced(packages: Collection[str]) -> list[str]:
     """Return the functions and classes in top *packages* and modules that one of the user's, not among them, has put there."""
     found = []
-    for name, module in sorted(sys.modules.items()):
-        if name.partition(".")[0] in packages and isinstance(module, ModuleType):
+    for name in sorted(name for name in list(sys.modules) if name.partition(".")[0] in packages):
+        if isinstance(module := sys.modules.get(name), ModuleType):
             classes = [one for one in vars(module).values() if isinstance(one, type) and one.__module__ == name]
             spaces = {name: vars(module), **{f"{name}.{one.__name__}": vars(one) for one in classes}}
             tops = ((f"{place}.{key}", _top_of(value)) for place, space in spaces.items() for key, value in space.items())
