@@ -225,7 +225,7 @@ def test_the_name_of_another_system_is_refused(name, given, what):
     with pytest.raises(CommandError) as raised:
         lexbench.run("pydoc/test", {name: given})
     assert str(raised.value).startswith(f"{name!r} is the name of another system, and this is {what}")
-    assert str(raised.value).endswith(f"; call it e.g. 'my {name}'")
+    assert str(raised.value).endswith(f"; give it another name: -r 'my {name} = …', or {{'my {name}': …}} in Python")
 
 
 @pytest.mark.usefixtures("bread_suite", "store")

@@ -311,10 +311,9 @@ def systems_of(given: Any) -> list[System]:
             both = f"{system.name!r}: {first.expression or 'an object'} and {system.expression or 'an object'}"
             raise CommandError(f"two systems are called {both}; name one: -r 'other = …', or {{'other': …}} in Python")
         if names_another(system.name, system.alias_of or system.expression or ""):
-            what = system.alias_of or "an object"
-            raise CommandError(
-                f"{system.name!r} is the name of another system, and this is {what}; call it e.g. 'my {system.name}'"
-            )
+            name, what = system.name, system.alias_of or "an object"
+            ways = f"-r 'my {name} = …', or {{'my {name}': …}} in Python"
+            raise CommandError(f"{name!r} is the name of another system, and this is {what}; give it another name: {ways}")
     return list(by_name.values())
 
 
